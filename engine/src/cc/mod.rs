@@ -1,0 +1,5 @@
+//! Congestion control and pacing: how fast a queue pair may send.
+
+mod pacer;
+
+pub use pacer::{PaceUnit, Pacer};

@@ -1,0 +1,257 @@
+//! Opening the ports of a run.
+
+use super::DpdkIo;
+use crate::io::{BURST, Caps};
+use dpdk_ffi::{Eal, EalError, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Frames that a ring between two ports holds.
+const RING_FRAMES: u32 = 256;
+/// Descriptors of a hardware or virtual queue.
+const DESCRIPTORS: u16 = 512;
+/// Frames that a worker keeps at hand.
+const POOL_CACHE: u32 = 128;
+
+/// The device behind a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceSpec {
+    /// One end of the ring pair with this number.
+    Ring(u32),
+    /// A virtual device, as DPDK's `--vdev` takes it.
+    Vdev(String),
+    /// A network card by PCI address.
+    Pci(String),
+}
+
+/// How a port is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The name that users know it by.
+    pub name: String,
+    /// The device.
+    pub device: DeviceSpec,
+    /// Workers that share it.
+    pub workers: u16,
+    /// The Ethernet MTU to set; `None` leaves the device's own.
+    pub mtu: Option<u16>,
+    /// The largest frame that will be sent or received, without FCS.
+    pub max_frame: usize,
+    /// The MAC address to give it.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it takes frames for any MAC address.
+    pub promiscuous: bool,
+    /// How long its link may take to come up.
+    pub link_wait: Duration,
+}
+
+/// Why a port was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// DPDK could not have the device.
+    #[error("port \"{port}\": {source}")]
+    Attach {
+        /// The port.
+        port: String,
+        /// Why.
+        source: EalError,
+    },
+    /// The device is there, but not as wished.
+    #[error("port \"{port}\": {source}")]
+    Port {
+        /// The port.
+        port: String,
+        /// Why.
+        source: PortError,
+    },
+    /// There is no memory for its frames.
+    #[error("port \"{port}\": {source}")]
+    Pool {
+        /// The port.
+        port: String,
+        /// Why.
+        source: dpdk_ffi::PoolError,
+    },
+    /// No DPDK port has this PCI address.
+    #[error(
+        "port \"{port}\": DPDK has no port at {address}; bind the card to vfio-pci \
+         (dpdk-devbind.py -b vfio-pci {address}) or, for mlx5, install its driver, and see `rocegen ports --pci`"
+    )]
+    NoPci {
+        /// The port.
+        port: String,
+        /// The address.
+        address: String,
+    },
+}
+
+/// An open, started port.
+#[derive(Debug)]
+pub struct OpenPort {
+    port: Port,
+    /// One for each worker, until taken.
+    pub ios: Vec<DpdkIo>,
+    pools: Vec<Mempool>,
+    /// The speed of its link, when that means something.
+    pub speed_bps: Option<u64>,
+}
+
+impl OpenPort {
+    /// What DPDK says of it.
+    pub fn info(&self) -> &PortInfo {
+        self.port.info()
+    }
+
+    /// Its MAC address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.port.mac()
+    }
+
+    /// What the driver counted.
+    pub fn stats(&self) -> PortStats {
+        self.port.stats()
+    }
+
+    /// Offloads in use.
+    pub fn offloads(&self) -> Vec<&'static str> {
+        self.port.offload_names()
+    }
+
+    /// Gives each worker its queues; more than one where the twin of a ring pair has more workers.
+    fn share_queues(&mut self, spec: &PortSpec, queues: u16) {
+        let caps = Caps { max_frame: spec.max_frame, speed_bps: self.speed_bps };
+        for q in 0..queues {
+            let Some((rx, tx)) = self.port.take_queue(q) else { continue };
+            let worker = usize::from(q) % self.pools.len();
+            match self.ios.get_mut(worker) {
+                Some(io) => io.rx.push(rx),
+                None => {
+                    self.ios.push(DpdkIo { rx: vec![rx], tx, pool: self.pools[worker].clone(), caps, next: 0 });
+                }
+            }
+        }
+    }
+
+    /// Frames that are neither free nor will come back: 0 once all workers have ended.
+    pub fn frames_out(&self) -> u32 {
+        self.pools.iter().map(Mempool::in_use).sum()
+    }
+}
+
+/// DPDK memory that these ports need, in MiB.
+pub fn memory_mib(specs: &[PortSpec]) -> usize {
+    let pools: usize = specs
+        .iter()
+        .map(|s| Mempool::memory_mib(pool_size(s), data_room(s)) * usize::from(s.workers.max(1)))
+        .sum();
+    pools + 32
+}
+
+/// Opens and starts all ports.
+pub fn open(eal: &Eal, specs: &[PortSpec]) -> Result<Vec<OpenPort>, OpenError> {
+    let mut rings: HashMap<u32, (PortId, u16)> = HashMap::new();
+    let mut ports = Vec::new();
+    for spec in specs {
+        let name = || spec.name.clone();
+        let (id, queues) = match &spec.device {
+            DeviceSpec::Ring(n) => match rings.remove(n) {
+                Some(second) => second,
+                None => {
+                    let peers = specs.iter().filter(|s| s.device == spec.device);
+                    let queues = peers.map(|s| s.workers.max(1)).max().unwrap_or(1);
+                    let (a, b) = ring_pair(eal, &format!("ring{n}"), queues, RING_FRAMES, None)
+                        .map_err(|source| OpenError::Port { port: name(), source })?;
+                    rings.insert(*n, (b, queues));
+                    (a, queues)
+                }
+            },
+            DeviceSpec::Vdev(devargs) => {
+                let id = eal
+                    .attach(&complete(devargs))
+                    .map_err(|source| OpenError::Attach { port: name(), source })?;
+                (id, spec.workers.max(1))
+            }
+            DeviceSpec::Pci(address) => {
+                let found = eal.ports().into_iter().find(|p| same_pci(&p.name, address));
+                let info = found.ok_or_else(|| OpenError::NoPci { port: name(), address: address.clone() })?;
+                (info.id, spec.workers.max(1))
+            }
+        };
+        ports.push((open_one(eal, spec, id, queues)?, queues));
+    }
+    for (spec, (open, queues)) in specs.iter().zip(&mut ports) {
+        let wrong = |source| OpenError::Port { port: spec.name.clone(), source };
+        open.port.start().map_err(wrong)?;
+        let link = open.port.wait_link(spec.link_wait).map_err(wrong)?;
+        // Virtual devices invent a speed.
+        let real = matches!(spec.device, DeviceSpec::Pci(_));
+        open.speed_bps = link.speed_mbps.filter(|_| real).map(|m| u64::from(m) * 1_000_000);
+        open.share_queues(spec, *queues);
+    }
+    Ok(ports.into_iter().map(|(open, _)| open).collect())
+}
+
+fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenPort, OpenError> {
+    let name = || spec.name.clone();
+    let workers = spec.workers.max(1);
+    let pools = (0..workers)
+        .map(|w| {
+            let pool = format!("{}-{}-{w}", id.raw(), short(&spec.name));
+            Mempool::create(eal, &pool, pool_size(spec), POOL_CACHE, data_room(spec), None, None)
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|source| OpenError::Pool { port: name(), source })?;
+    let config = PortConfig {
+        rx_queues: queues,
+        tx_queues: queues,
+        rx_desc: DESCRIPTORS,
+        tx_desc: DESCRIPTORS,
+        mtu: spec.mtu,
+        rss: queues > 1,
+        promiscuous: spec.promiscuous,
+        ..PortConfig::default()
+    };
+    let per_queue: Vec<Mempool> =
+        (0..queues).map(|q| pools[usize::from(q % workers)].clone()).collect();
+    let wrong = |source| OpenError::Port { port: name(), source };
+    let mut port = Port::configure(eal, id, &config, &per_queue).map_err(wrong)?;
+    // Rings have no address to set; frames carry the wanted one all the same.
+    let settable = !matches!(spec.device, DeviceSpec::Ring(_));
+    if let Some(mac) = spec.mac.filter(|_| settable) {
+        if mac != port.mac() {
+            port.set_mac(mac).map_err(wrong)?;
+        }
+    }
+    Ok(OpenPort { port, ios: Vec::new(), pools, speed_bps: None })
+}
+
+/// Frames in the rings and queues of a worker, in caches of threads, and in hand.
+fn pool_size(spec: &PortSpec) -> u32 {
+    let queued = match spec.device {
+        DeviceSpec::Ring(_) => RING_FRAMES,
+        _ => 2 * u32::from(DESCRIPTORS),
+    };
+    queued + 3 * POOL_CACHE * 2 + 8 * BURST as u32
+}
+
+fn data_room(spec: &PortSpec) -> u16 {
+    (spec.max_frame.next_multiple_of(64)).clamp(2048, usize::from(Mempool::MAX_DATA_ROOM)) as u16
+}
+
+/// A null device without this floods its receiver with empty frames.
+fn complete(devargs: &str) -> String {
+    if devargs.starts_with("net_null") && !devargs.contains("no-rx") {
+        return format!("{devargs},no-rx=1");
+    }
+    devargs.to_string()
+}
+
+fn same_pci(name: &str, address: &str) -> bool {
+    let full = |s: &str| if s.matches(':').count() == 1 { format!("0000:{s}") } else { s.to_string() };
+    full(name).eq_ignore_ascii_case(&full(address))
+}
+
+/// As much of a name as a pool's name has room for.
+fn short(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).take(12).collect()
+}

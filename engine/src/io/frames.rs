@@ -1,0 +1,67 @@
+//! The port as the poll loop sees it.
+
+use crate::units::Instant;
+use crate::wire::Vlan;
+use arrayvec::ArrayVec;
+
+/// Frames that move at once.
+pub const BURST: usize = 32;
+
+/// A received frame.
+pub trait Frame: core::fmt::Debug {
+    /// The frame, in one piece, without FCS.
+    fn bytes(&self) -> &[u8];
+
+    /// The tag that the port has taken out of the frame.
+    fn stripped_vlan(&self) -> Option<Vlan> {
+        None
+    }
+}
+
+/// A frame to be written and sent.
+pub trait FrameMut: core::fmt::Debug {
+    /// All the room there is.
+    fn buf(&mut self) -> &mut [u8];
+    /// How many bytes of it are the frame.
+    fn set_len(&mut self, len: usize);
+    /// The frame as set.
+    fn bytes(&self) -> &[u8];
+}
+
+/// What a port can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The largest frame it carries, without FCS.
+    pub max_frame: usize,
+    /// The speed that it reports, when it means something.
+    pub speed_bps: Option<u64>,
+}
+
+/// One queue pair of a port: frames in, frames out.
+pub trait PacketIo {
+    /// A received frame.
+    type Rx: Frame;
+    /// A frame to send.
+    type Tx: FrameMut;
+
+    /// Appends received frames to `out` up to its capacity; how many.
+    fn recv(&mut self, out: &mut ArrayVec<Self::Rx, BURST>) -> usize;
+
+    /// Appends up to `n` empty frames to `out`; how many.  Fewer when memory for frames is short.
+    fn alloc(&mut self, out: &mut ArrayVec<Self::Tx, BURST>, n: usize) -> usize;
+
+    /// Sends from the front of `batch`; how many.  The unsent tail stays in `batch`, in order.
+    fn send(&mut self, batch: &mut ArrayVec<Self::Tx, BURST>) -> usize;
+
+    /// Gives received frames back.
+    fn release(&mut self, frames: &mut ArrayVec<Self::Rx, BURST>) {
+        frames.clear();
+    }
+
+    /// What the port can do.
+    fn caps(&self) -> Caps;
+
+    /// The time of the turn, for ports that care.
+    #[inline]
+    fn set_now(&mut self, _now: Instant) {}
+}

@@ -1,0 +1,209 @@
+//! A port that records what passes, for pcapng readers.
+
+use super::{BURST, Caps, Frame, FrameMut, PacketIo};
+use crate::units::Instant;
+use arrayvec::ArrayVec;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::{DataLink, PcapError};
+use std::borrow::Cow;
+use std::io::Write;
+
+/// Which frames are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Those that the port sent.
+    Tx,
+    /// Those that it received.
+    Rx,
+    /// All.
+    Both,
+}
+
+/// The bounds of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureLimits {
+    /// Bytes kept of a frame.
+    pub snap_len: usize,
+    /// Frames kept of a port.
+    pub count: usize,
+    /// Which.
+    pub direction: Direction,
+}
+
+/// The recorded frames of one port.
+#[derive(Debug)]
+pub struct Capture {
+    limits: CaptureLimits,
+    records: Vec<Record>,
+    bytes: Vec<u8>,
+    missed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    at: Instant,
+    sent: bool,
+    len: u32,
+    from: usize,
+    kept: u32,
+}
+
+impl Capture {
+    fn new(limits: CaptureLimits) -> Capture {
+        Capture { limits, records: Vec::new(), bytes: Vec::new(), missed: 0 }
+    }
+
+    fn record(&mut self, at: Instant, sent: bool, frame: &[u8]) {
+        if self.records.len() >= self.limits.count {
+            self.missed += 1;
+            return;
+        }
+        let kept = frame.len().min(self.limits.snap_len);
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(&frame[..kept]);
+        self.records.push(Record { at, sent, len: frame.len() as u32, from, kept: kept as u32 });
+    }
+
+    /// Frames kept.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether none was kept.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Frames that passed after the count was reached.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+/// Records the frames of a port; the port works as before, slower.
+#[derive(Debug)]
+pub struct Recorded<I> {
+    inner: I,
+    now: Instant,
+    capture: Option<Capture>,
+}
+
+impl<I> Recorded<I> {
+    /// Wraps `inner`; with no limits nothing is recorded.
+    pub fn new(inner: I, limits: Option<CaptureLimits>) -> Recorded<I> {
+        Recorded { inner, now: Instant::ZERO, capture: limits.map(Capture::new) }
+    }
+
+    /// The port itself.
+    pub fn inner(&self) -> &I {
+        &self.inner
+    }
+
+    /// Ends the recording.
+    pub fn take_capture(&mut self) -> Option<Capture> {
+        self.capture.take()
+    }
+}
+
+impl<I: PacketIo> PacketIo for Recorded<I> {
+    type Rx = I::Rx;
+    type Tx = I::Tx;
+
+    #[inline]
+    fn recv(&mut self, out: &mut ArrayVec<I::Rx, BURST>) -> usize {
+        let before = out.len();
+        let n = self.inner.recv(out);
+        if let Some(capture) = &mut self.capture {
+            if capture.limits.direction != Direction::Tx {
+                for frame in &out[before..] {
+                    capture.record(self.now, false, frame.bytes());
+                }
+            }
+        }
+        n
+    }
+
+    #[inline]
+    fn alloc(&mut self, out: &mut ArrayVec<I::Tx, BURST>, n: usize) -> usize {
+        self.inner.alloc(out, n)
+    }
+
+    #[inline]
+    fn send(&mut self, batch: &mut ArrayVec<I::Tx, BURST>) -> usize {
+        let Some(capture) = &mut self.capture else { return self.inner.send(batch) };
+        if capture.limits.direction == Direction::Rx {
+            return self.inner.send(batch);
+        }
+        // What the port takes is known only afterwards, when the frames are gone: note all,
+        // then forget the tail that stayed.
+        let (records, bytes, missed) = (capture.records.len(), capture.bytes.len(), capture.missed);
+        for frame in batch.iter() {
+            capture.record(self.now, true, frame.bytes());
+        }
+        let n = self.inner.send(batch);
+        let noted = capture.records.len() - records;
+        if noted > n {
+            let end = capture.records.get(records + n).map_or(bytes, |r| r.from);
+            capture.records.truncate(records + n);
+            capture.bytes.truncate(end);
+        }
+        capture.missed = missed + (n - noted.min(n)) as u64;
+        n
+    }
+
+    #[inline]
+    fn release(&mut self, frames: &mut ArrayVec<I::Rx, BURST>) {
+        self.inner.release(frames);
+    }
+
+    #[inline]
+    fn caps(&self) -> Caps {
+        self.inner.caps()
+    }
+
+    #[inline]
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.inner.set_now(now);
+    }
+}
+
+/// Writes the recordings of several ports as one pcapng file, an interface for each, in the
+/// order of time.  `epoch_ns` is the wall-clock time of the run's origin.
+pub fn write_pcapng<W: Write>(
+    out: W,
+    ports: &[(&str, &Capture)],
+    epoch_ns: u64,
+) -> Result<(), PcapError> {
+    let mut writer = PcapNgWriter::new(out)?;
+    for (name, capture) in ports {
+        writer.write_pcapng_block(InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: capture.limits.snap_len.min(u32::MAX as usize) as u32,
+            options: vec![
+                InterfaceDescriptionOption::IfName(Cow::Borrowed(*name)),
+                InterfaceDescriptionOption::IfTsResol(9),
+            ],
+        })?;
+    }
+    let mut order: Vec<(Instant, usize, usize)> = Vec::new();
+    for (port, (_, capture)) in ports.iter().enumerate() {
+        order.extend(capture.records.iter().enumerate().map(|(i, r)| (r.at, port, i)));
+    }
+    order.sort_by_key(|(at, port, i)| (*at, !ports[*port].1.records[*i].sent, *port, *i));
+    for (_, port, i) in order {
+        let capture = ports[port].1;
+        let record = &capture.records[i];
+        let direction = if record.sent { 2 } else { 1 };
+        writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: port as u32,
+            timestamp: std::time::Duration::from_nanos(epoch_ns + record.at.as_nanos()),
+            original_len: record.len,
+            data: Cow::Borrowed(&capture.bytes[record.from..record.from + record.kept as usize]),
+            options: vec![EnhancedPacketOption::Flags(direction)],
+        })?;
+    }
+    Ok(())
+}

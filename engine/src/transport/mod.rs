@@ -1,0 +1,17 @@
+//! The transport: queue pairs as pure state machines.
+//!
+//! A [`QueuePair`] is driven by five calls and does nothing by itself:
+//! [`QueuePair::post_send`], [`QueuePair::post_recv`], [`QueuePair::on_packet`],
+//! [`QueuePair::poll_transmit`] and [`QueuePair::on_deadline`] (with
+//! [`QueuePair::next_deadline`] to know when).
+
+mod completer;
+mod counters;
+mod qp;
+mod requester;
+mod responder;
+mod response;
+mod uc;
+
+pub use counters::QpCounters;
+pub use qp::{QpConfig, QueuePair, Sent, Transmit, Verdict};

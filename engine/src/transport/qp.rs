@@ -1,0 +1,476 @@
+//! The queue pair: state, the five calls, and what every packet must satisfy.
+
+use super::QpCounters;
+use super::requester::Requester;
+use super::responder::Responder;
+use super::uc::UcReceiver;
+use crate::cc::Pacer;
+use crate::units::{Instant, Mtu, Psn, Qpn};
+use crate::verbs::{
+    Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError, QpEvent,
+    QpState, QpType, RecvWr, Ring, RtrAttrs, SendWr, Transition, WcOpcode,
+};
+use crate::wire::{Class, DropReason, Ecn, Gid, Kind, Packet, Template};
+
+/// What a queue pair is made with; it does not change in its life.
+#[derive(Clone, Copy, Debug)]
+pub struct QpConfig {
+    /// Its number.
+    pub qpn: Qpn,
+    /// Its transport service.
+    pub ty: QpType,
+    /// Its protection domain.
+    pub pd: Pd,
+    /// Send requests that may be outstanding.
+    pub max_send_wr: u32,
+    /// Receive requests that may be posted.
+    pub max_recv_wr: u32,
+    /// Packets that may be unacknowledged, 1 ..= 2^22.
+    pub window: u32,
+    /// The responder acknowledges after at most this many packets, 1 ..= 2^22;
+    /// a packet that asks is answered at once.
+    pub ack_interval: u32,
+}
+
+/// What became of a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It moved the connection: a new request executed, a response taken.
+    Delivered,
+    /// It moved nothing and is answered: a NAK, an ACK or data for a duplicate.
+    Answered,
+    /// It moved nothing and is not answered.
+    Dropped(DropReason),
+}
+
+/// What [`QueuePair::poll_transmit`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// It wrote a frame.
+    Sent(Sent),
+    /// It has something that may not leave before this instant.
+    Wait(Instant),
+    /// It has nothing to send.
+    Idle,
+}
+
+/// A frame that [`QueuePair::poll_transmit`] wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Bytes of the frame.
+    pub len: usize,
+    /// Bytes of payload in it.
+    pub payload: u32,
+    /// Its PSN.
+    pub psn: Psn,
+}
+
+/// The facts of the connection that both halves use.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) qpn: Qpn,
+    pub(super) pd: Pd,
+    pub(super) mtu: Mtu,
+    pub(super) access: Access,
+    pub(super) unreliable: bool,
+    pub(super) template: Template,
+    pub(super) counters: QpCounters,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    state: QpState,
+    ty: QpType,
+    pkey: u16,
+    own: Gid,
+    peer: Gid,
+    dest_qpn: Qpn,
+    established: bool,
+    /// Requests and responses take turns when both wait.
+    respond_next: bool,
+    conn: Option<Box<Conn>>,
+    requester: Requester,
+    responder: Responder,
+    uc: UcReceiver,
+    rq: Ring<RecvWr>,
+    counters_before: QpCounters,
+    config: QpConfig,
+    init: InitAttrs,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET.
+    pub fn new(config: QpConfig) -> QueuePair {
+        QueuePair {
+            state: QpState::Reset,
+            ty: config.ty,
+            pkey: 0,
+            own: Gid::default(),
+            peer: Gid::default(),
+            dest_qpn: Qpn::new(0),
+            established: false,
+            respond_next: false,
+            conn: None,
+            requester: Requester::new(config.max_send_wr, config.window),
+            responder: Responder::new(config.ack_interval),
+            uc: UcReceiver::default(),
+            rq: Ring::new(config.max_recv_wr),
+            counters_before: QpCounters::default(),
+            config,
+            init: InitAttrs { access: Access::NONE, pkey: 0xFFFF },
+        }
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn qpn(&self) -> Qpn {
+        self.config.qpn
+    }
+
+    /// Its state.
+    #[inline]
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The peer's queue pair; 0 before RTR.
+    pub fn dest_qpn(&self) -> Qpn {
+        self.dest_qpn
+    }
+
+    /// The peer's address; zero before RTR.
+    pub fn peer(&self) -> Gid {
+        self.peer
+    }
+
+    /// What it counted since it was made.
+    pub fn counters(&self) -> QpCounters {
+        let mut sum = self.counters_before;
+        if let Some(conn) = &self.conn {
+            sum.add(&conn.counters);
+        }
+        sum
+    }
+
+    /// Packets sent and not acknowledged.
+    pub fn unacknowledged(&self) -> u32 {
+        self.requester.unacknowledged()
+    }
+
+    /// Send requests posted and not completed.
+    pub fn outstanding(&self) -> u32 {
+        self.requester.outstanding()
+    }
+
+    /// Room for send requests.
+    #[inline]
+    pub fn send_room(&self) -> u32 {
+        self.requester.room()
+    }
+
+    /// Paces what it sends from now on; `None` sends as fast as the port takes.
+    pub fn set_pacer(&mut self, pacer: Option<Pacer>) {
+        self.requester.pacer = pacer;
+    }
+
+    /// Changes the state.  Work that the change flushes completes into `done`.
+    pub fn modify(&mut self, transition: Transition, done: &mut impl Completions) -> Result<(), ModifyError> {
+        transition.check(self.state)?;
+        match transition {
+            Transition::Reset => self.reset(),
+            Transition::Init(attrs) => {
+                self.init = attrs;
+                self.pkey = attrs.pkey;
+                self.state = QpState::Init;
+            }
+            Transition::Rtr(attrs) => self.connect(&attrs),
+            Transition::Rts(attrs) => {
+                self.requester.start(&attrs);
+                self.state = QpState::Rts;
+            }
+            Transition::Sqd => {
+                self.state = QpState::Sqd;
+                self.requester.drained_told = false;
+                self.note_drained(done);
+            }
+            Transition::Resume => self.state = QpState::Rts,
+            Transition::Err => self.flush(done),
+        }
+        Ok(())
+    }
+
+    /// Queues a send request.
+    #[inline]
+    pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+        match self.state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
+            state => return Err(PostError::State(state)),
+        }
+        let mtu = self.conn.as_ref().map_or(Mtu::B256, |c| c.mtu);
+        self.requester.post(wr, mtu, self.ty)
+    }
+
+    /// Queues a receive request.
+    #[inline]
+    pub fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
+        if self.state == QpState::Reset {
+            return Err(PostError::State(self.state));
+        }
+        self.rq.push(wr).map_err(|_| PostError::QueueFull)
+    }
+
+    /// Takes a packet that is addressed to this queue pair and whose iCRC is right.
+    #[inline]
+    pub fn on_packet(
+        &mut self,
+        now: Instant,
+        p: &Packet<'_>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Verdict {
+        if let Err(reason) = self.admit(p) {
+            return Verdict::Dropped(reason);
+        }
+        let Some(conn) = self.conn.as_deref_mut() else { return Verdict::Dropped(DropReason::QpState) };
+        if p.ecn() == Ecn::Ce {
+            conn.counters.np_ecn_marked_roce_packets += 1;
+        }
+        if p.info.kind == Kind::Cnp {
+            conn.counters.rp_cnp_handled += 1;
+            return Verdict::Delivered;
+        }
+        if p.info.is_response() {
+            if !matches!(self.state, QpState::Rts | QpState::Sqd) {
+                return Verdict::Dropped(DropReason::QpState);
+            }
+            let verdict = self.requester.on_response(now, p, conn, mem, done);
+            self.after_requester(done);
+            return verdict;
+        }
+        if !self.established && self.state == QpState::Rtr {
+            self.established = true;
+            done.event(self.config.qpn, QpEvent::CommEst);
+        }
+        match self.ty {
+            QpType::Rc => {
+                let verdict = self.responder.on_request(p, conn, &mut self.rq, mem, done);
+                self.after_responder(done);
+                verdict
+            }
+            QpType::Uc => {
+                let verdict = self.uc.on_request(p, conn, &mut self.rq, mem, done);
+                if let Some(wr) = self.uc.take_failure() {
+                    let status = CompletionStatus::LocProtErr;
+                    conn.counters.resp_cqe_error += 1;
+                    done.event(self.config.qpn, QpEvent::Fatal(status));
+                    done.complete(failed(self.config.qpn, wr.wr_id, WcOpcode::Recv, status));
+                    self.flush(done);
+                }
+                verdict
+            }
+        }
+    }
+
+    /// Writes the next frame into `slot`, which must hold the largest frame of this queue pair.
+    #[inline]
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        mem: &Memory,
+        slot: &mut [u8],
+        done: &mut impl Completions,
+    ) -> Transmit {
+        let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
+        if self.responder.has_output() && (self.respond_next || self.responder.has_urgent()) {
+            self.respond_next = false;
+            if let Some(sent) = self.responder.transmit(conn, mem, slot) {
+                self.after_responder(done);
+                return Transmit::Sent(sent);
+            }
+        }
+        self.respond_next = true;
+        let outcome = match self.state {
+            QpState::Rts | QpState::Sqd => {
+                let draining = self.state == QpState::Sqd;
+                match self.ty {
+                    QpType::Rc => self.requester.transmit(now, conn, mem, slot, draining),
+                    QpType::Uc => self.requester.transmit_unreliable(now, conn, mem, slot, draining, done),
+                }
+            }
+            _ => Transmit::Idle,
+        };
+        if self.requester.failed() || (self.state == QpState::Sqd && self.ty == QpType::Uc) {
+            self.after_requester(done);
+        }
+        if matches!(outcome, Transmit::Sent(_)) || !self.responder.has_output() {
+            return outcome;
+        }
+        let Some(conn) = self.conn.as_deref_mut() else { return outcome };
+        match self.responder.transmit(conn, mem, slot) {
+            Some(sent) => {
+                self.after_responder(done);
+                Transmit::Sent(sent)
+            }
+            None => outcome,
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub fn on_deadline(&mut self, now: Instant, done: &mut impl Completions) {
+        match self.state {
+            QpState::Err => return self.flush(done),
+            QpState::Sqe => return self.flush_sends(done),
+            _ => {}
+        }
+        if let Some(conn) = self.conn.as_deref_mut() {
+            self.requester.on_deadline(now, conn);
+            self.after_requester(done);
+        }
+    }
+
+    /// When [`QueuePair::on_deadline`] is wanted next.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match self.state {
+            QpState::Err | QpState::Sqe => {
+                let receives = self.state == QpState::Err && !self.rq.is_empty();
+                (receives || self.requester.outstanding() != 0).then_some(Instant::ZERO)
+            }
+            _ => self.requester.next_deadline(),
+        }
+    }
+
+    /// The checks that come before the PSN: a packet that fails one moves no state.
+    #[inline]
+    fn admit(&self, p: &Packet<'_>) -> Result<(), DropReason> {
+        if !matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe) {
+            return Err(DropReason::QpState);
+        }
+        let class_fits = match p.info.class {
+            Class::Rc => self.ty == QpType::Rc,
+            Class::Uc => self.ty == QpType::Uc,
+            Class::Cnp => true,
+            _ => false,
+        };
+        if !class_fits {
+            return Err(DropReason::WrongTransport);
+        }
+        if p.src() != self.peer || p.dst() != self.own {
+            return Err(DropReason::WrongAddress);
+        }
+        let key = p.bth.pkey;
+        if (key ^ self.pkey) & 0x7FFF != 0 || (key | self.pkey) & 0x8000 == 0 {
+            return Err(DropReason::PkeyMismatch);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, attrs: &RtrAttrs) {
+        self.own = attrs.route.src;
+        self.peer = attrs.route.dst;
+        self.dest_qpn = attrs.dest_qpn;
+        self.conn = Some(Box::new(Conn {
+            qpn: self.config.qpn,
+            pd: self.config.pd,
+            mtu: attrs.mtu,
+            access: self.init.access,
+            unreliable: self.ty == QpType::Uc,
+            template: Template::new(&attrs.route, self.pkey, attrs.dest_qpn),
+            counters: QpCounters::default(),
+        }));
+        self.responder.start(attrs);
+        self.uc.start(attrs.rq_psn);
+        self.state = QpState::Rtr;
+    }
+
+    fn reset(&mut self) {
+        let mut counters = self.counters();
+        counters.psns_failed += u64::from(self.unacknowledged());
+        *self = QueuePair::new(self.config);
+        self.counters_before = counters;
+    }
+
+    /// After the requester did something: errors, drained.
+    #[inline]
+    fn after_requester(&mut self, done: &mut impl Completions) {
+        if let Some(status) = self.requester.take_failure() {
+            self.fail_head(status, done);
+        } else if self.state == QpState::Sqd {
+            self.note_drained(done);
+        }
+    }
+
+    /// After the responder did something: the error that ends the queue pair.
+    #[inline]
+    fn after_responder(&mut self, done: &mut impl Completions) {
+        if let Some(status) = self.responder.take_failure() {
+            if self.state != QpState::Err {
+                done.event(self.config.qpn, QpEvent::Fatal(status));
+            }
+            self.flush(done);
+        }
+    }
+
+    fn note_drained(&mut self, done: &mut impl Completions) {
+        if self.requester.note_drained() {
+            done.event(self.config.qpn, QpEvent::SqDrained);
+        }
+    }
+
+    /// The request at the head of the send queue ends with `status`, all behind it is flushed.
+    fn fail_head(&mut self, status: CompletionStatus, done: &mut impl Completions) {
+        if self.ty == QpType::Rc {
+            done.event(self.config.qpn, QpEvent::Fatal(status));
+        }
+        if let Some((wr_id, opcode)) = self.requester.pop_head() {
+            if let Some(conn) = self.conn.as_deref_mut() {
+                conn.counters.req_cqe_error += 1;
+            }
+            done.complete(failed(self.config.qpn, wr_id, opcode, status));
+        }
+        match self.ty {
+            QpType::Rc => self.flush(done),
+            // What goes wrong here does not concern the peer: the receive half lives on.
+            QpType::Uc => {
+                self.state = QpState::Sqe;
+                self.flush_sends(done);
+            }
+        }
+    }
+
+    /// ERR: everything queued completes as flushed, sends first.
+    fn flush(&mut self, done: &mut impl Completions) {
+        self.state = QpState::Err;
+        self.flush_sends(done);
+        let qpn = self.config.qpn;
+        let mut receives = 0;
+        let bound = self.responder.take_receive().or_else(|| self.uc.take_receive());
+        for wr in bound.into_iter().chain(core::iter::from_fn(|| self.rq.pop())) {
+            done.complete(failed(qpn, wr.wr_id, WcOpcode::Recv, CompletionStatus::WrFlushErr));
+            receives += 1;
+        }
+        self.responder.stop();
+        if let Some(conn) = self.conn.as_deref_mut() {
+            conn.counters.resp_cqe_flush_error += receives;
+        }
+    }
+
+    fn flush_sends(&mut self, done: &mut impl Completions) {
+        let mut sends = 0;
+        while let Some((wr_id, opcode)) = self.requester.pop_head() {
+            done.complete(failed(self.config.qpn, wr_id, opcode, CompletionStatus::WrFlushErr));
+            sends += 1;
+        }
+        let unanswered = self.requester.stop();
+        if let Some(conn) = self.conn.as_deref_mut() {
+            conn.counters.psns_failed += u64::from(unanswered);
+            conn.counters.req_cqe_flush_error += sends;
+        }
+    }
+}
+
+/// A completion of which only `wr_id`, `status` and `qpn` mean anything.
+pub(super) fn failed(qpn: Qpn, wr_id: u64, opcode: WcOpcode, status: CompletionStatus) -> Completion {
+    Completion { wr_id, status, opcode, byte_len: 0, imm: None, invalidated: None, solicited: false, qpn }
+}

@@ -1,0 +1,647 @@
+//! The requester: the send queue, the window, and going back.
+
+use super::qp::{Conn, Sent, Transmit};
+use crate::cc::Pacer;
+use crate::units::{Duration, Instant, Mtu, Psn};
+use crate::verbs::{
+    Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
+    WcOpcode,
+};
+use crate::wire::{AtomicEth, Ieth, ImmDt, Opcode, Reth, Stamp};
+
+/// The longest message.
+const MAX_MESSAGE: u32 = 1 << 31;
+/// An acknowledgement is asked for at least this often inside a message.
+const ACK_REQUEST_INTERVAL: u32 = 64;
+
+/// The send half of a queue pair.
+#[derive(Debug)]
+pub(super) struct Requester {
+    pub(super) sq: Ring<Wqe>,
+    /// Position of the request whose packet is sent next, and the packet in it.
+    cursor: u32,
+    cursor_packet: u32,
+    /// One past the last request of which a packet was sent.
+    started: u32,
+    /// The oldest unacknowledged PSN; the next PSN never sent; the next PSN to hand out.
+    pub(super) una: Psn,
+    pub(super) high: Psn,
+    next: Psn,
+    window: u32,
+    ack_request_interval: u32,
+    since_ack_request: u32,
+    /// The newest PSN for which a response was asked since the last go-back.
+    asked: Psn,
+    timeout: Option<Duration>,
+    retry_cnt: u8,
+    pub(super) retry_left: u8,
+    rnr_retry: u8,
+    pub(super) rnr_left: u8,
+    /// When the oldest unacknowledged packet is given up.
+    deadline: Option<Instant>,
+    /// No packet leaves before this: the peer said that it is not ready.
+    pub(super) rnr_until: Option<Instant>,
+    /// READs and atomics sent and not answered; the most there may be.
+    reads_out: u32,
+    max_reads: u32,
+    /// A go-back to this PSN was made and nothing has moved since.
+    pub(super) held: Option<Psn>,
+    /// The PSN of the last sequence NAK.
+    pub(super) last_nak: Option<Psn>,
+    pub(super) drained_told: bool,
+    failure: Option<CompletionStatus>,
+    pub(super) pacer: Option<Pacer>,
+}
+
+/// A posted send request.
+#[derive(Debug)]
+pub(super) struct Wqe {
+    pub(super) wr: SendWr,
+    pub(super) first: Psn,
+    pub(super) packets: u32,
+    /// READ: response packets taken.
+    pub(super) got: u32,
+    /// READ or atomic: counted in `reads_out`.
+    counted: bool,
+    /// READ: asked for from this packet on, the last time.
+    pub(super) resumed: u32,
+}
+
+impl Wqe {
+    #[inline]
+    pub(super) fn last(&self) -> Psn {
+        self.first.plus(self.packets - 1)
+    }
+}
+
+impl Requester {
+    pub(super) fn new(capacity: u32, window: u32) -> Requester {
+        let window = window.clamp(1, 1 << 22);
+        Requester {
+            sq: Ring::new(capacity),
+            cursor: 0,
+            cursor_packet: 0,
+            started: 0,
+            una: Psn::new(0),
+            high: Psn::new(0),
+            next: Psn::new(0),
+            window,
+            ack_request_interval: (window / 4).clamp(1, ACK_REQUEST_INTERVAL),
+            since_ack_request: 0,
+            asked: Psn::new(0),
+            timeout: None,
+            retry_cnt: 0,
+            retry_left: 0,
+            rnr_retry: 0,
+            rnr_left: 0,
+            deadline: None,
+            rnr_until: None,
+            reads_out: 0,
+            max_reads: 0,
+            held: None,
+            last_nak: None,
+            drained_told: false,
+            failure: None,
+            pacer: None,
+        }
+    }
+
+    pub(super) fn start(&mut self, attrs: &RtsAttrs) {
+        self.una = attrs.sq_psn;
+        self.high = attrs.sq_psn;
+        self.next = attrs.sq_psn;
+        self.asked = attrs.sq_psn.minus(1);
+        self.timeout = match attrs.timeout {
+            0 => None,
+            n => Some(Duration::from_nanos(4096 << n)),
+        };
+        self.retry_cnt = attrs.retry_cnt;
+        self.retry_left = attrs.retry_cnt;
+        self.rnr_retry = attrs.rnr_retry;
+        self.rnr_left = attrs.rnr_retry;
+        self.max_reads = u32::from(attrs.max_rd_atomic);
+    }
+
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        self.sq.capacity() - self.sq.len()
+    }
+
+    pub(super) fn outstanding(&self) -> u32 {
+        self.sq.len()
+    }
+
+    pub(super) fn unacknowledged(&self) -> u32 {
+        self.una.distance_to(self.high).max(0) as u32
+    }
+
+    #[inline]
+    pub(super) fn post(&mut self, wr: SendWr, mtu: Mtu, ty: QpType) -> Result<(), PostError> {
+        let len = wr.sge.len;
+        match wr.op {
+            _ if len > MAX_MESSAGE => return Err(PostError::Length(len)),
+            SendOp::Read { .. } if mtu.packets(len) >= 1 << 23 => return Err(PostError::Length(len)),
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } if len != 8 => {
+                return Err(PostError::Length(len));
+            }
+            _ => {}
+        }
+        if wr.op.is_read_or_atomic() && (ty != QpType::Rc || self.max_reads == 0) {
+            return Err(PostError::Unsupported);
+        }
+        if ty == QpType::Uc && matches!(wr.op, SendOp::SendInv(_)) {
+            return Err(PostError::Unsupported);
+        }
+        let packets = match wr.op {
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+            _ => mtu.packets(len),
+        };
+        let wqe = Wqe { wr, first: self.next, packets, got: 0, counted: false, resumed: 0 };
+        self.sq.push(wqe).map_err(|_| PostError::QueueFull)?;
+        self.next = self.next.plus(packets);
+        Ok(())
+    }
+
+    /// Sends the next packet, new or again.
+    #[inline]
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+        draining: bool,
+    ) -> Transmit {
+        if let Some(until) = self.rnr_until {
+            if now < until {
+                return Transmit::Wait(until);
+            }
+            self.rnr_until = None;
+        }
+        let Some(wqe) = self.sq.get(self.cursor) else { return Transmit::Idle };
+        let psn = wqe.first.plus(self.cursor_packet);
+        let in_flight = self.una.distance_to(psn);
+        if in_flight >= self.window as i32 {
+            return Transmit::Idle;
+        }
+        if !self.is_started(self.cursor) && draining {
+            return Transmit::Idle;
+        }
+        let reads = wqe.wr.op.is_read_or_atomic();
+        if reads && !wqe.counted && self.reads_out >= self.max_reads {
+            return Transmit::Idle;
+        }
+        // A long READ takes many PSNs at once; half the circle or more must not be outstanding.
+        if reads && in_flight as u32 + (wqe.packets - self.cursor_packet) >= 1 << 23 {
+            return Transmit::Idle;
+        }
+        // All READs and atomics before the cursor were sent, and none behind it is counted.
+        if self.cursor_packet == 0 && wqe.wr.flags.fence && self.reads_out != 0 {
+            return Transmit::Idle;
+        }
+        if let Some(pacer) = &self.pacer {
+            if !pacer.may_send(now) {
+                return Transmit::Wait(pacer.next_at());
+            }
+        }
+        let stalls = in_flight + 1 >= self.window as i32;
+        let again = psn.is_before(self.high);
+        let sent = match self.build(conn, mem, slot, psn, stalls || (again && in_flight == 0)) {
+            Ok(sent) => sent,
+            Err(status) => {
+                self.break_at_cursor(status);
+                return Transmit::Idle;
+            }
+        };
+        self.account(now, conn, &sent, again);
+        Transmit::Sent(sent)
+    }
+
+    /// As [`Requester::transmit`] for a service without acknowledgements: a request
+    /// completes when its last packet is handed over.
+    #[inline]
+    pub(super) fn transmit_unreliable(
+        &mut self,
+        now: Instant,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+        draining: bool,
+        done: &mut impl Completions,
+    ) -> Transmit {
+        let Some(wqe) = self.sq.get(self.cursor) else { return Transmit::Idle };
+        if !self.is_started(self.cursor) && draining {
+            return Transmit::Idle;
+        }
+        if let Some(pacer) = &self.pacer {
+            if !pacer.may_send(now) {
+                return Transmit::Wait(pacer.next_at());
+            }
+        }
+        let psn = wqe.first.plus(self.cursor_packet);
+        let sent = match self.build(conn, mem, slot, psn, false) {
+            Ok(sent) => sent,
+            Err(status) => {
+                self.break_at_cursor(status);
+                return Transmit::Idle;
+            }
+        };
+        self.account(now, conn, &sent, false);
+        self.deadline = None;
+        self.move_una(self.high, conn);
+        if self.cursor_packet == 0 {
+            // The cursor went on to the next request: this one is done.
+            if let Some(wqe) = self.sq.pop() {
+                complete(conn, &wqe, done);
+            }
+        }
+        Transmit::Sent(sent)
+    }
+
+    /// Goes back to the packet with `psn`, the oldest that is unacknowledged.  The timer starts
+    /// when it leaves again, which may be much later.
+    pub(super) fn rewind(&mut self, psn: Psn) {
+        self.asked = psn.minus(1);
+        self.deadline = None;
+        let mut position = self.sq.head();
+        while let Some(wqe) = self.sq.get(position) {
+            if !wqe.last().is_before(psn) {
+                break;
+            }
+            position = position.wrapping_add(1);
+        }
+        let Some(wqe) = self.sq.get(position) else { return };
+        self.cursor = position;
+        self.cursor_packet = wqe.first.distance_to(psn).max(0) as u32;
+        let mut at = position;
+        while at != self.started {
+            if let Some(wqe) = self.sq.get_mut(at) {
+                if wqe.counted {
+                    wqe.counted = false;
+                    self.reads_out -= 1;
+                }
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// Takes everything up to `through` as acknowledged.  `Err` is the PSN of a READ or
+    /// atomic that lies in the way unanswered.
+    #[inline]
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        through: Psn,
+        conn: &mut Conn,
+        done: &mut impl Completions,
+    ) -> Result<bool, Psn> {
+        let mut moved = false;
+        let mut hole = None;
+        while let Some(wqe) = self.sq.front() {
+            if through.is_before(self.una) {
+                break;
+            }
+            if wqe.wr.op.is_read_or_atomic() {
+                let expected = wqe.first.plus(wqe.got);
+                hole = (!through.is_before(expected)).then_some(expected);
+                break;
+            }
+            let last = wqe.last();
+            if last.is_after(through) {
+                moved |= self.move_una(through.plus(1), conn);
+                break;
+            }
+            moved |= self.move_una(last.plus(1), conn);
+            self.finish_head(conn, done);
+        }
+        if moved {
+            self.progress(now);
+        }
+        match hole {
+            Some(psn) => Err(psn),
+            None => Ok(moved),
+        }
+    }
+
+    /// Everything before `una` is acknowledged.
+    #[inline]
+    pub(super) fn move_una(&mut self, una: Psn, conn: &mut Conn) -> bool {
+        let by = self.una.distance_to(una).max(0) as u32;
+        self.una = una;
+        conn.counters.psns_acked += u64::from(by);
+        by != 0
+    }
+
+    /// The request at the head of the queue is done.
+    pub(super) fn finish_head(&mut self, conn: &mut Conn, done: &mut impl Completions) {
+        if let Some(wqe) = self.sq.pop() {
+            if wqe.counted {
+                self.reads_out -= 1;
+            }
+            complete(conn, &wqe, done);
+        }
+    }
+
+    /// The peer moved the window: counters are reloaded, the timer starts again.
+    #[inline]
+    pub(super) fn progress(&mut self, now: Instant) {
+        self.retry_left = self.retry_cnt;
+        self.rnr_left = self.rnr_retry;
+        self.held = None;
+        self.last_nak = None;
+        self.restart_timer(now);
+        self.skip_acknowledged();
+    }
+
+    /// The timer guards the oldest unacknowledged packet, when a response to it was asked for:
+    /// a peer that was not asked may be silent for ever.
+    #[inline]
+    fn restart_timer(&mut self, now: Instant) {
+        self.deadline = match self.timeout {
+            Some(t) if !self.asked.is_before(self.una) && self.rnr_until.is_none() => Some(now + t),
+            _ => None,
+        };
+    }
+
+    /// What was acknowledged while going back is not sent again.
+    #[inline]
+    fn skip_acknowledged(&mut self) {
+        let head = self.sq.head();
+        if (self.cursor.wrapping_sub(head) as i32) < 0 {
+            self.cursor = head;
+            self.cursor_packet = 0;
+        }
+        if self.cursor == head {
+            if let Some(wqe) = self.sq.front() {
+                let done = wqe.first.distance_to(self.una);
+                if done > self.cursor_packet as i32 && (done as u32) < wqe.packets {
+                    self.cursor_packet = done as u32;
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_deadline(&mut self, now: Instant, conn: &mut Conn) {
+        if self.rnr_until.is_some_and(|t| now >= t) {
+            self.rnr_until = None;
+        }
+        if !self.deadline.is_some_and(|t| now >= t) {
+            return;
+        }
+        conn.counters.local_ack_timeout_err += 1;
+        self.held = None;
+        self.go_back(self.una);
+    }
+
+    /// Resends from `psn` at the cost of a retry.
+    pub(super) fn go_back(&mut self, psn: Psn) {
+        if self.retry_left == 0 {
+            self.break_head(CompletionStatus::RetryExcErr);
+            return;
+        }
+        self.retry_left -= 1;
+        self.rewind(psn);
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        match (self.deadline, self.rnr_until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The request at the head of the queue ends with `status`, and with it the queue pair.
+    pub(super) fn break_head(&mut self, status: CompletionStatus) {
+        self.failure = Some(status);
+    }
+
+    /// The request at the cursor cannot be sent.  It ends when those ahead of it have.
+    fn break_at_cursor(&mut self, status: CompletionStatus) {
+        if self.cursor == self.sq.head() {
+            self.break_head(status);
+        }
+    }
+
+    #[inline]
+    pub(super) fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    #[inline]
+    pub(super) fn take_failure(&mut self) -> Option<CompletionStatus> {
+        self.failure.take()
+    }
+
+    pub(super) fn pop_head(&mut self) -> Option<(u64, WcOpcode)> {
+        self.sq.pop().map(|wqe| (wqe.wr.wr_id, wc_opcode(&wqe.wr.op)))
+    }
+
+    /// The queue pair is in error: nothing more is expected for what was sent.
+    pub(super) fn stop(&mut self) -> u32 {
+        let failed = self.unacknowledged();
+        self.deadline = None;
+        self.rnr_until = None;
+        self.reads_out = 0;
+        self.una = self.high;
+        self.next = self.high;
+        self.cursor = self.sq.head();
+        self.cursor_packet = 0;
+        self.started = self.cursor;
+        failed
+    }
+
+    /// In SQD: whether all started requests have completed, told once.
+    pub(super) fn note_drained(&mut self) -> bool {
+        let drained = !self.is_started(self.sq.head());
+        drained && !core::mem::replace(&mut self.drained_told, true)
+    }
+
+    #[inline]
+    fn is_started(&self, position: u32) -> bool {
+        (position.wrapping_sub(self.started) as i32) < 0
+    }
+
+    /// Writes the packet at the cursor.
+    #[inline]
+    fn build(
+        &mut self,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+        psn: Psn,
+        ask: bool,
+    ) -> Result<Sent, CompletionStatus> {
+        let Some(wqe) = self.sq.get(self.cursor) else { return Err(CompletionStatus::LocQpOpErr) };
+        let (wr, k) = (&wqe.wr, self.cursor_packet);
+        let last = k + 1 == wqe.packets;
+        let ack = last
+            || ask
+            || wr.op.is_read_or_atomic()
+            || self.since_ack_request + 1 >= self.ack_request_interval;
+        let uc = conn.unreliable;
+        let opcode = opcode_of(&wr.op, k == 0, last, uc);
+        let at = conn.template.headers_len();
+        let done_bytes = k << conn.mtu.shift();
+        let mut ext = 0;
+        let body = &mut slot[at..];
+        match wr.op {
+            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => {}
+            SendOp::Write { raddr, rkey } | SendOp::WriteImm { raddr, rkey, .. } => {
+                if k == 0 {
+                    Reth { va: raddr, rkey: rkey.0, len: wr.sge.len }.emit(body);
+                    ext = Reth::LEN;
+                }
+            }
+            SendOp::Read { raddr, rkey } => {
+                let va = raddr.wrapping_add(u64::from(done_bytes));
+                Reth { va, rkey: rkey.0, len: wr.sge.len - done_bytes }.emit(body);
+                ext = Reth::LEN;
+            }
+            SendOp::CompareSwap { raddr, rkey, compare, swap } => {
+                AtomicEth { va: raddr, rkey: rkey.0, swap_or_add: swap, compare }.emit(body);
+                ext = AtomicEth::LEN;
+            }
+            SendOp::FetchAdd { raddr, rkey, add } => {
+                AtomicEth { va: raddr, rkey: rkey.0, swap_or_add: add, compare: 0 }.emit(body);
+                ext = AtomicEth::LEN;
+            }
+        }
+        if last {
+            match wr.op {
+                SendOp::SendImm(imm) | SendOp::WriteImm { imm, .. } => {
+                    ImmDt(imm).emit(&mut body[ext..]);
+                    ext += ImmDt::LEN;
+                }
+                SendOp::SendInv(key) => {
+                    Ieth(key.0).emit(&mut body[ext..]);
+                    ext += Ieth::LEN;
+                }
+                _ => {}
+            }
+        }
+        let payload = if wr.op.is_read_or_atomic() {
+            0
+        } else {
+            (wr.sge.len - done_bytes).min(conn.mtu.bytes() as u32)
+        };
+        if payload != 0 {
+            let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
+            let bytes = mem.local(wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
+            body[ext..ext + payload as usize].copy_from_slice(bytes);
+        }
+        let pad = (payload.wrapping_neg() & 3) as usize;
+        let body_len = ext + payload as usize + pad;
+        body[body_len - pad..body_len].fill(0);
+        let solicited = wr.flags.solicited && last && has_receive(&wr.op);
+        let stamp = Stamp { opcode, solicited, ack_req: ack && !uc, pad: pad as u8, psn, tos: None };
+        conn.template.stamp(slot, &stamp, body_len);
+        let len = conn.template.seal(slot, body_len);
+        self.since_ack_request = if ack { 0 } else { self.since_ack_request + 1 };
+        Ok(Sent { len, payload, psn })
+    }
+
+    /// The packet at the cursor has left: moves the cursor, the window and the timer.
+    #[inline]
+    fn account(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, again: bool) {
+        let counters = &mut conn.counters;
+        counters.tx_data_packets += 1;
+        counters.tx_payload_bytes += u64::from(sent.payload);
+        counters.retransmits += u64::from(again);
+        let Some(wqe) = self.sq.get_mut(self.cursor) else { return };
+        let (mut frame_bytes, mut payload_bytes, mut packets) = (sent.len as u64, u64::from(sent.payload), 1);
+        let mut advance = 1;
+        if wqe.wr.op.is_read_or_atomic() {
+            advance = wqe.packets - self.cursor_packet;
+            wqe.resumed = self.cursor_packet;
+            if !wqe.counted {
+                wqe.counted = true;
+                self.reads_out += 1;
+            }
+            if let SendOp::Read { .. } = wqe.wr.op {
+                // What a READ loads the link with is its answer.
+                payload_bytes = u64::from(wqe.wr.sge.len - (self.cursor_packet << conn.mtu.shift()));
+                packets = advance;
+                frame_bytes = payload_bytes + u64::from(advance) * (conn.template.headers_len() as u64 + 4);
+            }
+        }
+        let next = sent.psn.plus(advance);
+        if self.since_ack_request == 0 {
+            self.asked = next.minus(1);
+        }
+        if next.is_after(self.high) {
+            counters.psns_sent += self.high.distance_to(next) as u64;
+            self.high = next;
+        }
+        self.cursor_packet += advance;
+        let finished = self.cursor_packet >= wqe.packets;
+        if !self.is_started(self.cursor) {
+            self.started = self.cursor.wrapping_add(1);
+        }
+        if finished {
+            self.cursor = self.cursor.wrapping_add(1);
+            self.cursor_packet = 0;
+        }
+        if self.deadline.is_none() {
+            self.restart_timer(now);
+        }
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(now, packets, frame_bytes, payload_bytes);
+        }
+    }
+}
+
+#[inline]
+fn complete(conn: &Conn, wqe: &Wqe, done: &mut impl Completions) {
+    if wqe.wr.flags.signaled {
+        done.complete(Completion {
+            wr_id: wqe.wr.wr_id,
+            status: CompletionStatus::Success,
+            opcode: wc_opcode(&wqe.wr.op),
+            byte_len: wqe.wr.sge.len,
+            imm: None,
+            invalidated: None,
+            solicited: false,
+            qpn: conn.qpn,
+        });
+    }
+}
+
+/// Whether the operation takes a receive request at the peer.
+const fn has_receive(op: &SendOp) -> bool {
+    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::WriteImm { .. })
+}
+
+const fn wc_opcode(op: &SendOp) -> WcOpcode {
+    match op {
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => WcOpcode::Send,
+        SendOp::Write { .. } | SendOp::WriteImm { .. } => WcOpcode::RdmaWrite,
+        SendOp::Read { .. } => WcOpcode::RdmaRead,
+        SendOp::CompareSwap { .. } => WcOpcode::CompareSwap,
+        SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
+    }
+}
+
+/// The opcode of a packet, by its place in the message.
+#[inline]
+const fn opcode_of(op: &SendOp, first: bool, last: bool, uc: bool) -> Opcode {
+    let rc = match (op, first, last) {
+        (SendOp::Send, true, true) => Opcode::RC_SEND_ONLY,
+        (SendOp::SendImm(_), true, true) => Opcode::RC_SEND_ONLY_IMM,
+        (SendOp::SendInv(_), true, true) => Opcode::RC_SEND_ONLY_INV,
+        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), true, false) => Opcode::RC_SEND_FIRST,
+        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), false, false) => Opcode::RC_SEND_MIDDLE,
+        (SendOp::Send, false, true) => Opcode::RC_SEND_LAST,
+        (SendOp::SendImm(_), false, true) => Opcode::RC_SEND_LAST_IMM,
+        (SendOp::SendInv(_), false, true) => Opcode::RC_SEND_LAST_INV,
+        (SendOp::Write { .. }, true, true) => Opcode::RC_WRITE_ONLY,
+        (SendOp::WriteImm { .. }, true, true) => Opcode::RC_WRITE_ONLY_IMM,
+        (SendOp::Write { .. } | SendOp::WriteImm { .. }, true, false) => Opcode::RC_WRITE_FIRST,
+        (SendOp::Write { .. } | SendOp::WriteImm { .. }, false, false) => Opcode::RC_WRITE_MIDDLE,
+        (SendOp::Write { .. }, false, true) => Opcode::RC_WRITE_LAST,
+        (SendOp::WriteImm { .. }, false, true) => Opcode::RC_WRITE_LAST_IMM,
+        (SendOp::Read { .. }, _, _) => Opcode::RC_READ_REQUEST,
+        (SendOp::CompareSwap { .. }, _, _) => Opcode::RC_COMPARE_SWAP,
+        (SendOp::FetchAdd { .. }, _, _) => Opcode::RC_FETCH_ADD,
+    };
+    if uc { Opcode(rc.0 | 0x20) } else { rc }
+}

@@ -1,0 +1,461 @@
+//! The responder: executes the peer's requests in PSN order.
+
+use super::qp::{Conn, Sent, Verdict, failed};
+use super::response::{Answer, Output};
+use crate::units::{Msn, Psn};
+use crate::verbs::{
+    Access, Completion, CompletionStatus, Completions, Memory, MrKey, QpEvent, RecvWr, Ring, RtrAttrs,
+    WcOpcode,
+};
+use crate::wire::{DropReason, Kind, Packet, PayloadRule, Position, Syndrome};
+
+/// The longest message, as RETH may state it.
+const MAX_MESSAGE: u32 = 1 << 31;
+
+/// The receive half of a reliable connection.
+#[derive(Debug)]
+pub(super) struct Responder {
+    epsn: Psn,
+    msn: Msn,
+    message: Message,
+    /// A NAK was sent and the expected packet has not come since.
+    nak_pending: bool,
+    /// The PSN of the newest executed SEND or WRITE packet: what an ACK names.
+    newest: Option<Psn>,
+    unacknowledged: u32,
+    ack_interval: u32,
+    min_rnr_timer: u8,
+    out: Output,
+    failure: Option<CompletionStatus>,
+}
+
+/// The message that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    None,
+    Send { wr: RecvWr, received: u32 },
+    Write { va: u64, rkey: MrKey, len: u32, done: u32 },
+}
+
+/// Why a request is refused.
+enum Refusal {
+    Nak(Syndrome, Option<CompletionStatus>),
+    NotReady,
+}
+
+const INVALID: Refusal = Refusal::Nak(Syndrome::NAK_INVALID_REQUEST, None);
+const ACCESS: Refusal = Refusal::Nak(Syndrome::NAK_REMOTE_ACCESS, None);
+
+impl Responder {
+    pub(super) fn new(ack_interval: u32) -> Responder {
+        Responder {
+            epsn: Psn::new(0),
+            msn: Msn::new(0),
+            message: Message::None,
+            nak_pending: false,
+            newest: None,
+            unacknowledged: 0,
+            ack_interval: ack_interval.clamp(1, 1 << 22),
+            min_rnr_timer: 0,
+            out: Output::new(),
+            failure: None,
+        }
+    }
+
+    pub(super) fn start(&mut self, attrs: &RtrAttrs) {
+        self.epsn = attrs.rq_psn;
+        self.min_rnr_timer = attrs.min_rnr_timer;
+        self.out.start(usize::from(attrs.max_dest_rd_atomic), attrs.mtu);
+    }
+
+    #[inline]
+    pub(super) fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn has_urgent(&self) -> bool {
+        self.out.has_urgent()
+    }
+
+    /// The error that ends the queue pair, once.
+    #[inline]
+    pub(super) fn take_failure(&mut self) -> Option<CompletionStatus> {
+        self.failure.take()
+    }
+
+    /// The queue pair is in error: only the NAK that says why still leaves.
+    pub(super) fn stop(&mut self) {
+        self.out.stop();
+    }
+
+    /// The receive request of the SEND that is under way.
+    pub(super) fn take_receive(&mut self) -> Option<RecvWr> {
+        match core::mem::replace(&mut self.message, Message::None) {
+            Message::Send { wr, .. } => Some(wr),
+            _ => None,
+        }
+    }
+
+    /// Writes the next response.  May leave a failure: see [`Responder::take_failure`].
+    #[inline]
+    pub(super) fn transmit(&mut self, conn: &mut Conn, mem: &Memory, slot: &mut [u8]) -> Option<Sent> {
+        let (psn, msn) = match self.out.transmit(conn, mem, slot) {
+            Ok(sent) => return sent,
+            Err(unreadable) => unreadable,
+        };
+        conn.counters.resp_remote_access_errors += 1;
+        self.failure = Some(CompletionStatus::RemAccessErr);
+        self.out.nak(psn, msn, Syndrome::NAK_REMOTE_ACCESS, true);
+        self.out.transmit(conn, mem, slot).ok().flatten()
+    }
+
+    /// Takes a request of class RC.
+    #[inline]
+    pub(super) fn on_request(
+        &mut self,
+        p: &Packet<'_>,
+        conn: &mut Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Verdict {
+        let psn = p.bth.psn;
+        let ahead = self.epsn.distance_to(psn);
+        if ahead > 0 {
+            conn.counters.out_of_sequence += 1;
+            if self.nak_pending {
+                return Verdict::Dropped(DropReason::OutOfSequenceDropped);
+            }
+            self.nak_pending = true;
+            self.out.nak(self.epsn, self.msn, Syndrome::NAK_PSN_SEQUENCE, false);
+            return Verdict::Answered;
+        }
+        if ahead < 0 {
+            conn.counters.duplicate_request += 1;
+            return self.on_duplicate(p, conn.mtu.bytes());
+        }
+        self.nak_pending = false;
+        match self.execute(p, conn, rq, mem, done) {
+            Ok(()) => Verdict::Delivered,
+            Err(Refusal::NotReady) => {
+                conn.counters.out_of_buffer += 1;
+                self.nak_pending = true;
+                self.out.nak(psn, self.msn, Syndrome::rnr(self.min_rnr_timer), false);
+                Verdict::Answered
+            }
+            Err(Refusal::Nak(syndrome, status)) => {
+                match syndrome {
+                    Syndrome::NAK_INVALID_REQUEST => conn.counters.resp_invalid_request += 1,
+                    Syndrome::NAK_REMOTE_ACCESS => conn.counters.resp_remote_access_errors += 1,
+                    _ => conn.counters.resp_local_op_errors += 1,
+                }
+                let status = status.unwrap_or(match syndrome {
+                    Syndrome::NAK_REMOTE_ACCESS => CompletionStatus::RemAccessErr,
+                    _ => CompletionStatus::RemInvReqErr,
+                });
+                if let Some(wr) = self.take_receive() {
+                    conn.counters.resp_cqe_error += 1;
+                    done.complete(failed(conn.qpn, wr.wr_id, WcOpcode::Recv, status));
+                }
+                self.out.nak(psn, self.msn, syndrome, true);
+                self.failure = Some(status);
+                Verdict::Answered
+            }
+        }
+    }
+
+    /// Runs the packet at the expected PSN through the checks and executes it.  The first
+    /// check that fails decides: opcode order, right, resources, length, key.
+    #[inline]
+    fn execute(
+        &mut self,
+        p: &Packet<'_>,
+        conn: &mut Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Result<(), Refusal> {
+        self.check_order(p)?;
+        match p.info.kind {
+            Kind::Write => {
+                if !conn.access.contains(Access::REMOTE_WRITE) {
+                    return Err(INVALID);
+                }
+                self.write(p, conn, rq, mem, done)?;
+            }
+            Kind::Send => self.send(p, conn, rq, mem, done)?,
+            Kind::ReadRequest => return self.read(p, conn, mem),
+            Kind::CompareSwap | Kind::FetchAdd => return self.atomic(p, conn, mem),
+            _ => return Err(INVALID),
+        }
+        self.executed(p, conn);
+        Ok(())
+    }
+
+    /// A packet of a SEND or WRITE was executed: moves on, and decides whether to acknowledge.
+    #[inline]
+    fn executed(&mut self, p: &Packet<'_>, conn: &mut Conn) {
+        let psn = p.bth.psn;
+        conn.counters.rx_request_packets += 1;
+        conn.counters.rx_payload_bytes += p.payload().len() as u64;
+        self.epsn = psn.plus(1);
+        self.newest = Some(psn);
+        self.unacknowledged += 1;
+        if matches!(p.info.position, Position::Last | Position::Only) {
+            self.msn = self.msn.plus(1);
+        }
+        self.out.cancel_nak();
+        if p.bth.ack_req || self.unacknowledged >= self.ack_interval {
+            self.unacknowledged = 0;
+            self.out.ack(psn, self.msn);
+        }
+    }
+
+    #[inline]
+    fn check_order(&self, p: &Packet<'_>) -> Result<(), Refusal> {
+        let begins = matches!(p.info.position, Position::First | Position::Only);
+        let fits = match self.message {
+            Message::None => begins,
+            Message::Send { .. } => !begins && p.info.kind == Kind::Send,
+            Message::Write { .. } => !begins && p.info.kind == Kind::Write,
+        };
+        if fits { Ok(()) } else { Err(INVALID) }
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        p: &Packet<'_>,
+        conn: &Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Result<(), Refusal> {
+        if p.info.completes_recv && rq.is_empty() {
+            return Err(Refusal::NotReady);
+        }
+        let payload = check_payload(p, conn.mtu.bytes())?;
+        let (va, rkey, len, at) = match (self.message, p.reth()) {
+            (_, Some(reth)) => {
+                let len = reth.len;
+                let fits = match p.info.position {
+                    Position::First => len > payload,
+                    _ => len == payload,
+                };
+                if len > MAX_MESSAGE || !fits {
+                    return Err(INVALID);
+                }
+                let key = MrKey(reth.rkey);
+                if len != 0 {
+                    mem.check_remote(conn.pd, key, reth.va, len, Access::REMOTE_WRITE).map_err(|_| ACCESS)?;
+                }
+                (reth.va, key, len, 0)
+            }
+            (Message::Write { va, rkey, len, done }, None) => {
+                let left = len - done;
+                let fits = match p.info.position {
+                    Position::Middle => left > payload,
+                    _ => left == payload,
+                };
+                if !fits {
+                    return Err(INVALID);
+                }
+                (va, rkey, len, done)
+            }
+            _ => return Err(INVALID),
+        };
+        if payload != 0 {
+            let to = va.wrapping_add(u64::from(at));
+            let sink =
+                mem.remote_mut(conn.pd, rkey, to, payload, Access::REMOTE_WRITE).map_err(|_| ACCESS)?;
+            sink.copy_from_slice(p.payload());
+        }
+        if matches!(p.info.position, Position::First | Position::Middle) {
+            self.message = Message::Write { va, rkey, len, done: at + payload };
+            return Ok(());
+        }
+        self.message = Message::None;
+        done.event(conn.qpn, QpEvent::WriteExecuted { va, len });
+        if p.info.completes_recv {
+            if let Some(wr) = rq.pop() {
+                done.complete(received(p, conn, wr.wr_id, WcOpcode::RecvRdmaWithImm, len));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        p: &Packet<'_>,
+        conn: &mut Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Result<(), Refusal> {
+        let (wr, at) = match self.message {
+            Message::Send { wr, received } => (wr, received),
+            _ => (rq.pop().ok_or(Refusal::NotReady)?, 0),
+        };
+        // Bound from here on: a refusal completes it in error.
+        self.message = Message::Send { wr, received: at };
+        let payload = check_payload(p, conn.mtu.bytes())?;
+        if payload > wr.sge.len - at {
+            let too_long = Some(CompletionStatus::LocLenErr);
+            return Err(Refusal::Nak(Syndrome::NAK_INVALID_REQUEST, too_long));
+        }
+        if payload != 0 {
+            let to = wr.sge.addr.wrapping_add(u64::from(at));
+            let broken = Refusal::Nak(
+                Syndrome::NAK_REMOTE_OPERATIONAL,
+                Some(CompletionStatus::LocProtErr),
+            );
+            let sink = mem.local_mut(wr.sge.lkey, to, payload).map_err(|_| broken)?;
+            sink.copy_from_slice(p.payload());
+        }
+        if matches!(p.info.position, Position::First | Position::Middle) {
+            self.message = Message::Send { wr, received: at + payload };
+            return Ok(());
+        }
+        let mut completion = received(p, conn, wr.wr_id, WcOpcode::Recv, at + payload);
+        if let Some(ieth) = p.ieth() {
+            if mem.invalidate(conn.pd, MrKey(ieth.0)).is_err() {
+                return Err(ACCESS);
+            }
+            completion.invalidated = Some(ieth.0);
+        }
+        self.message = Message::None;
+        done.complete(completion);
+        Ok(())
+    }
+
+    fn read(&mut self, p: &Packet<'_>, conn: &mut Conn, mem: &Memory) -> Result<(), Refusal> {
+        let reth = p.reth().ok_or(INVALID)?;
+        if !conn.access.contains(Access::REMOTE_READ) || self.out.is_full() {
+            return Err(INVALID);
+        }
+        if reth.len > MAX_MESSAGE || !p.payload().is_empty() || p.bth.pad != 0 {
+            return Err(INVALID);
+        }
+        let rkey = MrKey(reth.rkey);
+        if reth.len != 0 {
+            mem.check_remote(conn.pd, rkey, reth.va, reth.len, Access::REMOTE_READ).map_err(|_| ACCESS)?;
+        }
+        let packets = conn.mtu.packets(reth.len);
+        conn.counters.rx_read_requests += 1;
+        self.answer(p, conn, packets, Answer::Read { va: reth.va, rkey, len: reth.len });
+        Ok(())
+    }
+
+    fn atomic(&mut self, p: &Packet<'_>, conn: &mut Conn, mem: &mut Memory) -> Result<(), Refusal> {
+        let eth = p.atomic().ok_or(INVALID)?;
+        if !conn.access.contains(Access::REMOTE_ATOMIC) || self.out.is_full() {
+            return Err(INVALID);
+        }
+        if !p.payload().is_empty() || p.bth.pad != 0 || eth.va % 8 != 0 {
+            return Err(INVALID);
+        }
+        let word = mem
+            .remote_mut(conn.pd, MrKey(eth.rkey), eth.va, 8, Access::REMOTE_ATOMIC)
+            .map_err(|_| ACCESS)?;
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(word);
+        let original = u64::from_ne_bytes(bytes);
+        let new = match p.info.kind {
+            Kind::FetchAdd => original.wrapping_add(eth.swap_or_add),
+            _ if original == eth.compare => eth.swap_or_add,
+            _ => original,
+        };
+        word.copy_from_slice(&new.to_ne_bytes());
+        conn.counters.rx_atomic_requests += 1;
+        self.answer(p, conn, 1, Answer::Atomic { original });
+        Ok(())
+    }
+
+    /// Queues the answer of a READ or atomic and moves on.
+    fn answer(&mut self, p: &Packet<'_>, conn: &mut Conn, packets: u32, what: Answer) {
+        conn.counters.rx_request_packets += 1;
+        self.epsn = p.bth.psn.plus(packets);
+        self.msn = self.msn.plus(1);
+        self.unacknowledged = 0;
+        self.out.cancel_nak();
+        self.out.push(p.bth.psn, packets, self.msn, what);
+    }
+
+    /// A packet that was executed before.  What is malformed or was never granted gets no
+    /// answer; nothing is executed again.
+    fn on_duplicate(&mut self, p: &Packet<'_>, mtu: usize) -> Verdict {
+        const DROPPED: Verdict = Verdict::Dropped(DropReason::DuplicateDropped);
+        match p.info.kind {
+            Kind::Send | Kind::Write => {
+                let Some(newest) = self.newest else { return DROPPED };
+                if payload_of(p, mtu).is_none() || self.out.answers_after(newest) {
+                    return DROPPED;
+                }
+                self.out.ack(newest, self.msn);
+                Verdict::Answered
+            }
+            Kind::ReadRequest => {
+                let (Some(reth), Some((index, resource))) = (p.reth(), self.out.find(p.bth.psn)) else {
+                    return DROPPED;
+                };
+                let Answer::Read { va, rkey, len } = resource.what else { return DROPPED };
+                let k = resource.first.distance_to(p.bth.psn) as u32;
+                let offset = len - reth.len.min(len);
+                let same = reth.rkey == rkey.0
+                    && reth.len <= len
+                    && u64::from(offset) == u64::from(k) * self.out.mtu_bytes()
+                    && va.checked_add(u64::from(offset)) == Some(reth.va);
+                if !same {
+                    return DROPPED;
+                }
+                self.out.replay(index, k);
+                Verdict::Answered
+            }
+            Kind::CompareSwap | Kind::FetchAdd => match self.out.find(p.bth.psn) {
+                Some((index, resource)) if matches!(resource.what, Answer::Atomic { .. }) => {
+                    self.out.replay(index, 0);
+                    Verdict::Answered
+                }
+                _ => DROPPED,
+            },
+            _ => DROPPED,
+        }
+    }
+}
+
+/// Checks the payload's length against the opcode's place in the message, and the pad count.
+#[inline]
+pub(super) fn payload_of(p: &Packet<'_>, mtu: usize) -> Option<u32> {
+    let len = p.payload().len();
+    let fits = match p.info.payload {
+        PayloadRule::None => len == 0,
+        PayloadRule::Exactly8 => len == 8,
+        PayloadRule::ExactMtu => len == mtu,
+        PayloadRule::OneToMtu => len != 0 && len <= mtu,
+        PayloadRule::ZeroToMtu => len <= mtu,
+    };
+    let pad = len.wrapping_neg() & 3;
+    (fits && usize::from(p.bth.pad) == pad).then_some(len as u32)
+}
+
+#[inline]
+fn check_payload(p: &Packet<'_>, mtu: usize) -> Result<u32, Refusal> {
+    payload_of(p, mtu).ok_or(INVALID)
+}
+
+/// The completion of a receive request.
+#[inline]
+pub(super) fn received(p: &Packet<'_>, conn: &Conn, wr_id: u64, opcode: WcOpcode, len: u32) -> Completion {
+    Completion {
+        wr_id,
+        status: CompletionStatus::Success,
+        opcode,
+        byte_len: len,
+        imm: p.imm().map(|imm| imm.0),
+        invalidated: None,
+        solicited: p.bth.solicited,
+        qpn: conn.qpn,
+    }
+}

@@ -1,0 +1,310 @@
+//! What the responder has to say, in the order of the requests' PSNs.
+
+use super::qp::{Conn, Sent};
+use crate::units::{Msn, Mtu, Psn};
+use crate::verbs::{Memory, MrKey};
+use crate::wire::{Aeth, AtomicAckEth, Opcode, Stamp, Syndrome};
+
+/// A READ or atomic that was executed: kept to answer it, and to answer it again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resource {
+    pub(super) first: Psn,
+    pub(super) packets: u32,
+    pub(super) msn: Msn,
+    pub(super) what: Answer,
+    /// Packets `next .. packets` wait to be sent, `base` begins the answer.
+    pub(super) next: u32,
+    pub(super) base: u32,
+    /// The answer left whole once: what waits is a repetition.
+    answered: bool,
+    /// An ACK that leaves before it.
+    ack_before: Option<(Psn, Msn)>,
+}
+
+/// The answer of a [`Resource`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Read { va: u64, rkey: MrKey, len: u32 },
+    Atomic { original: u64 },
+}
+
+impl Resource {
+    fn is_waiting(&self) -> bool {
+        self.next < self.packets
+    }
+}
+
+/// The responder's output: resources with answers to send, then one ACK or NAK.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// The newest READs and atomics, oldest first from `oldest` on.
+    resources: Vec<Resource>,
+    oldest: usize,
+    depth: usize,
+    mtu_bytes: u64,
+    /// Resources that wait, and those of them that wait for the first time.
+    waiting: u32,
+    fresh: u32,
+    ack: Option<(Psn, Msn)>,
+    nak: Option<(Psn, Msn, Syndrome)>,
+    /// Nothing follows the NAK.
+    closing: bool,
+}
+
+impl Output {
+    pub(super) fn new() -> Output {
+        Output {
+            resources: Vec::new(),
+            oldest: 0,
+            depth: 0,
+            mtu_bytes: 0,
+            waiting: 0,
+            fresh: 0,
+            ack: None,
+            nak: None,
+            closing: false,
+        }
+    }
+
+    /// Keeps resources for `depth` READs and atomics.
+    pub(super) fn start(&mut self, depth: usize, mtu: Mtu) {
+        self.resources = Vec::with_capacity(depth);
+        self.depth = depth;
+        self.mtu_bytes = mtu.bytes() as u64;
+    }
+
+    pub(super) fn mtu_bytes(&self) -> u64 {
+        self.mtu_bytes
+    }
+
+    /// Whether an answer to something after `psn` waits: it acknowledges `psn` too.
+    pub(super) fn answers_after(&self, psn: Psn) -> bool {
+        self.waiting != 0 && self.resources.iter().any(|r| r.is_waiting() && r.first.is_after(psn))
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ack.is_none() && self.nak.is_none() && self.waiting == 0
+    }
+
+    /// Whether an ACK or NAK could leave now.
+    #[inline]
+    pub(super) fn has_urgent(&self) -> bool {
+        self.waiting == 0 && (self.ack.is_some() || self.nak.is_some())
+    }
+
+    /// Whether every resource has an answer that was never sent.  Repetitions do not count: the
+    /// peer may have all of an answer when the request that asked for it again arrives late.
+    pub(super) fn is_full(&self) -> bool {
+        self.fresh as usize >= self.depth
+    }
+
+    /// An ACK that covers everything up to `psn`; takes the place of an older one.
+    #[inline]
+    pub(super) fn ack(&mut self, psn: Psn, msn: Msn) {
+        if !self.closing {
+            self.ack = Some((psn, msn));
+        }
+    }
+
+    /// A NAK.  It implies the ACK for what lies before it.
+    pub(super) fn nak(&mut self, psn: Psn, msn: Msn, syndrome: Syndrome, closing: bool) {
+        if !self.closing {
+            self.nak = Some((psn, msn, syndrome));
+            self.closing = closing;
+        }
+    }
+
+    /// Forgets all output but a NAK that closes the connection and what must precede it.
+    pub(super) fn stop(&mut self) {
+        if self.closing && self.nak.is_some() {
+            return;
+        }
+        self.closing = true;
+        self.ack = None;
+        self.nak = None;
+        self.forget_answers();
+    }
+
+    fn forget_answers(&mut self) {
+        self.waiting = 0;
+        self.fresh = 0;
+        self.resources.clear();
+        self.oldest = 0;
+    }
+
+    /// The gap has closed before the NAK left.
+    #[inline]
+    pub(super) fn cancel_nak(&mut self) {
+        if self.nak.is_some() && !self.closing {
+            self.nak = None;
+        }
+    }
+
+    /// A new READ or atomic; the oldest resource makes room.
+    pub(super) fn push(&mut self, first: Psn, packets: u32, msn: Msn, what: Answer) {
+        let ack_before = self.ack.take();
+        let resource = Resource { first, packets, msn, what, next: 0, base: 0, answered: false, ack_before };
+        if self.resources.len() < self.depth {
+            self.resources.push(resource);
+        } else {
+            let old = &mut self.resources[self.oldest];
+            // An answer that is being repeated: the peer has it, or it would not go on.
+            self.waiting -= u32::from(old.is_waiting());
+            *old = resource;
+            self.oldest = (self.oldest + 1) % self.depth;
+        }
+        self.waiting += 1;
+        self.fresh += 1;
+    }
+
+    /// The newest resource that `psn` belongs to: one from a round of the PSNs ago may be there too.
+    pub(super) fn find(&self, psn: Psn) -> Option<(usize, Resource)> {
+        let inside = |r: &&Resource| {
+            let k = r.first.distance_to(psn);
+            k >= 0 && (k as u32) < r.packets
+        };
+        let len = self.resources.len();
+        (1..=len).find_map(|age| {
+            let i = (self.oldest + len - age) % len;
+            self.resources.get(i).filter(inside).map(|r| (i, *r))
+        })
+    }
+
+    /// Answers resource `index` again from packet `k` on.  An answer under way begins again:
+    /// duplicates do not queue up.
+    pub(super) fn replay(&mut self, index: usize, k: u32) {
+        let resource = &mut self.resources[index];
+        if !resource.is_waiting() {
+            self.waiting += 1;
+        }
+        resource.next = k;
+        resource.base = k;
+    }
+
+    /// Writes the next frame.  `Err` is a READ whose memory is gone: its PSN and MSN.  Nothing but
+    /// the NAK that says so may follow.
+    pub(super) fn transmit(
+        &mut self,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+    ) -> Result<Option<Sent>, (Psn, Msn)> {
+        if self.waiting != 0 {
+            return self.transmit_answer(conn, mem, slot).map(Some);
+        }
+        if let Some((psn, msn, syndrome)) = self.nak.take() {
+            self.ack = None;
+            match syndrome.kind() {
+                crate::wire::AethKind::RnrNak { .. } => conn.counters.rnr_naks_sent += 1,
+                _ => conn.counters.naks_sent += 1,
+            }
+            return Ok(Some(acknowledge(conn, slot, psn, msn, syndrome)));
+        }
+        if let Some((psn, msn)) = self.ack.take() {
+            conn.counters.acks_sent += 1;
+            return Ok(Some(acknowledge(conn, slot, psn, msn, Syndrome::ACK_UNLIMITED)));
+        }
+        Ok(None)
+    }
+
+    fn transmit_answer(
+        &mut self,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+    ) -> Result<Sent, (Psn, Msn)> {
+        let depth = self.resources.len();
+        let index = (0..depth)
+            .map(|i| (self.oldest + i) % depth)
+            .find(|i| self.resources[*i].is_waiting())
+            .unwrap_or(self.oldest);
+        let resource = &mut self.resources[index];
+        if let Some((psn, msn)) = resource.ack_before.take() {
+            conn.counters.acks_sent += 1;
+            return Ok(acknowledge(conn, slot, psn, msn, Syndrome::ACK_UNLIMITED));
+        }
+        let k = resource.next;
+        let psn = resource.first.plus(k);
+        let sent = match resource.what {
+            Answer::Atomic { original } => atomic_acknowledge(conn, slot, psn, resource.msn, original),
+            Answer::Read { va, rkey, len } => {
+                let offset = k << conn.mtu.shift();
+                let want = (len - offset).min(conn.mtu.bytes() as u32);
+                let bytes = if want == 0 {
+                    Ok(&[][..])
+                } else {
+                    mem.remote(conn.pd, rkey, va.wrapping_add(u64::from(offset)), want)
+                };
+                let Ok(bytes) = bytes else {
+                    let msn = resource.msn;
+                    self.forget_answers();
+                    self.nak = None;
+                    self.closing = false;
+                    return Err((psn, msn));
+                };
+                let place = (k == resource.base, k + 1 == resource.packets);
+                read_response(conn, slot, psn, resource.msn, place, bytes)
+            }
+        };
+        resource.next += 1;
+        if !resource.is_waiting() {
+            self.waiting -= 1;
+            self.fresh -= u32::from(!core::mem::replace(&mut resource.answered, true));
+        }
+        conn.counters.tx_response_packets += 1;
+        conn.counters.tx_payload_bytes += u64::from(sent.payload);
+        Ok(sent)
+    }
+}
+
+/// Writes an ACKNOWLEDGE packet: ACK, NAK or RNR NAK.
+#[inline]
+fn acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, syndrome: Syndrome) -> Sent {
+    let at = conn.template.headers_len();
+    Aeth { syndrome, msn }.emit(&mut slot[at..]);
+    finish(conn, slot, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, 0)
+}
+
+fn atomic_acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, original: u64) -> Sent {
+    let at = conn.template.headers_len();
+    Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(&mut slot[at..]);
+    AtomicAckEth { original }.emit(&mut slot[at + Aeth::LEN..]);
+    finish(conn, slot, Opcode::RC_ATOMIC_ACK, psn, Aeth::LEN + AtomicAckEth::LEN, 0)
+}
+
+fn read_response(
+    conn: &mut Conn,
+    slot: &mut [u8],
+    psn: Psn,
+    msn: Msn,
+    (first, last): (bool, bool),
+    bytes: &[u8],
+) -> Sent {
+    let opcode = match (first, last) {
+        (true, true) => Opcode::RC_READ_RESP_ONLY,
+        (true, false) => Opcode::RC_READ_RESP_FIRST,
+        (false, false) => Opcode::RC_READ_RESP_MIDDLE,
+        (false, true) => Opcode::RC_READ_RESP_LAST,
+    };
+    let at = conn.template.headers_len();
+    let mut ext = 0;
+    if first || last {
+        Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(&mut slot[at..]);
+        ext = Aeth::LEN;
+    }
+    slot[at + ext..at + ext + bytes.len()].copy_from_slice(bytes);
+    finish(conn, slot, opcode, psn, ext, bytes.len())
+}
+
+#[inline]
+fn finish(conn: &mut Conn, slot: &mut [u8], opcode: Opcode, psn: Psn, ext: usize, payload: usize) -> Sent {
+    let pad = payload.wrapping_neg() & 3;
+    let body_len = ext + payload + pad;
+    let at = conn.template.headers_len();
+    slot[at + body_len - pad..at + body_len].fill(0);
+    let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: pad as u8, psn, tos: None };
+    conn.template.stamp(slot, &stamp, body_len);
+    let len = conn.template.seal(slot, body_len);
+    Sent { len, payload: payload as u32, psn }
+}

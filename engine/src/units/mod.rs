@@ -1,0 +1,11 @@
+//! Newtypes that carry units: time, rate, and the 24-bit numbers of the transport.
+
+mod mtu;
+mod rate;
+mod serial;
+mod time;
+
+pub use mtu::Mtu;
+pub use rate::Rate;
+pub use serial::{Msn, Psn, Qpn};
+pub use time::{Duration, Instant};

@@ -1,0 +1,430 @@
+//! Memory regions, their keys and rights.
+
+use core::fmt;
+use core::ops::BitOr;
+
+/// A key of a memory region: local and remote key are one number, as on most hardware.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct MrKey(pub u32);
+
+impl fmt::Debug for MrKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MrKey({:#010x})", self.0)
+    }
+}
+
+/// A protection domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pd(pub u32);
+
+/// Rights on a memory region, or of the peer on a queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access(u8);
+
+impl Access {
+    /// Local read only.
+    pub const NONE: Access = Access(0);
+    /// The owner may have bytes put there.
+    pub const LOCAL_WRITE: Access = Access(1);
+    /// A peer may write.
+    pub const REMOTE_WRITE: Access = Access(2);
+    /// A peer may read.
+    pub const REMOTE_READ: Access = Access(4);
+    /// A peer may do atomics.
+    pub const REMOTE_ATOMIC: Access = Access(8);
+    /// All of them.
+    pub const ALL: Access = Access(15);
+
+    /// Whether every right of `other` is in `self`.
+    #[inline]
+    pub const fn contains(self, other: Access) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Access {
+    type Output = Access;
+    fn bitor(self, other: Access) -> Access {
+        Access(self.0 | other.0)
+    }
+}
+
+/// Why an access was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// No region has this key (now).
+    #[error("no memory region has this key")]
+    Key,
+    /// The region belongs to another protection domain.
+    #[error("the memory region belongs to another protection domain")]
+    Domain,
+    /// The region does not grant the right.
+    #[error("the memory region does not grant this access")]
+    Right,
+    /// The range is not inside the region.
+    #[error("the range is not inside the memory region")]
+    Range,
+}
+
+/// Why a region was not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// 2^20 regions exist.
+    #[error("no more than 2^20 memory regions are possible")]
+    TooMany,
+    /// Address plus length passes the end of the address space.
+    #[error("address plus length passes the end of the address space")]
+    Range,
+    /// Remote write or atomic needs local write.
+    #[error("remote write and atomic access need local write access")]
+    Rights,
+    /// The bytes could not be had.
+    #[error("{0} bytes of memory could not be had")]
+    OutOfMemory(usize),
+}
+
+/// What registering returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRegion {
+    /// Virtual address of the first byte.
+    pub va: u64,
+    /// Bytes.
+    pub len: usize,
+    /// Local and remote key.
+    pub key: MrKey,
+}
+
+/// The memory of an endpoint: all its regions.
+///
+/// Keys are a keyed permutation of (slot, random part), so that neither a
+/// neighbour's key nor the next one can be told from a key.
+#[derive(Debug)]
+pub struct Memory {
+    regions: Vec<Region>,
+    free: Vec<u32>,
+    secret: u64,
+    random: u64,
+    next_va: u64,
+}
+
+#[derive(Debug)]
+struct Region {
+    key: u32,
+    live: bool,
+    pd: Pd,
+    access: Access,
+    va: u64,
+    len: usize,
+    start: usize,
+    bytes: Box<[u8]>,
+}
+
+const SLOT_BITS: u32 = 20;
+const CACHE_LINE: usize = 64;
+const VA_GAP: u64 = 1 << 21;
+
+impl Memory {
+    /// An endpoint without regions; `secret` keys the permutation and the random parts.
+    pub fn new(secret: u64) -> Memory {
+        Memory {
+            regions: Vec::new(),
+            free: Vec::new(),
+            secret,
+            random: secret ^ 0x9E37_79B9_7F4A_7C15,
+            next_va: 0x10_0000_0000,
+        }
+    }
+
+    /// Registers `len` zeroed bytes at the next free address.
+    pub fn register(&mut self, pd: Pd, len: usize, access: Access) -> Result<MemoryRegion, RegisterError> {
+        let va = self.next_va;
+        let region = self.register_at(pd, va, len, access)?;
+        let end = va.checked_add(len as u64).and_then(|e| e.checked_add(VA_GAP)).ok_or(RegisterError::Range)?;
+        self.next_va = end.next_multiple_of(VA_GAP);
+        Ok(region)
+    }
+
+    /// Registers `len` zeroed bytes that peers see at `va`.
+    pub fn register_at(
+        &mut self,
+        pd: Pd,
+        va: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterError> {
+        if va.checked_add(len as u64).is_none() {
+            return Err(RegisterError::Range);
+        }
+        let remote_writes = [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC];
+        if remote_writes.into_iter().any(|a| access.contains(a)) && !access.contains(Access::LOCAL_WRITE) {
+            return Err(RegisterError::Rights);
+        }
+        let slot = match self.free.last() {
+            Some(&slot) => slot,
+            None if self.regions.len() < 1 << SLOT_BITS => self.regions.len() as u32,
+            None => return Err(RegisterError::TooMany),
+        };
+        let mut backing = Vec::new();
+        let room = len.checked_add(CACHE_LINE).ok_or(RegisterError::OutOfMemory(len))?;
+        backing.try_reserve_exact(room).map_err(|_| RegisterError::OutOfMemory(len))?;
+        backing.resize(room, 0u8);
+        let bytes = backing.into_boxed_slice();
+        let start = bytes.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
+        let previous = self.regions.get(slot as usize).map(|r| r.key);
+        let key = loop {
+            let random = self.next_random() as u32 >> SLOT_BITS;
+            let key = permute(random << SLOT_BITS | slot, self.secret);
+            if Some(key) != previous {
+                break key;
+            }
+        };
+        let region = Region { key, live: true, pd, access, va, len, start, bytes };
+        if self.free.pop().is_some() {
+            self.regions[slot as usize] = region;
+        } else {
+            self.regions.push(region);
+        }
+        Ok(MemoryRegion { va, len, key: MrKey(key) })
+    }
+
+    /// Takes the region away; its key is dead from now on.
+    pub fn deregister(&mut self, key: MrKey) -> Result<(), AccessError> {
+        let slot = self.slot(key)?;
+        let region = &mut self.regions[slot];
+        region.live = false;
+        region.bytes = Box::default();
+        region.start = 0;
+        region.len = 0;
+        self.free.push(slot as u32);
+        Ok(())
+    }
+
+    /// Takes the region away at a peer's wish, who must be in `pd`.
+    pub fn invalidate(&mut self, pd: Pd, key: MrKey) -> Result<(), AccessError> {
+        let slot = self.slot(key)?;
+        if self.regions[slot].pd != pd {
+            return Err(AccessError::Domain);
+        }
+        self.deregister(key)
+    }
+
+    /// The bytes of `va .. va + len` for the owner.
+    #[inline]
+    pub fn local(&self, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
+        let region = &self.regions[self.slot(key)?];
+        let at = region.range(va, len)?;
+        Ok(&region.bytes[at..at + len as usize])
+    }
+
+    /// The bytes of `va .. va + len` for the owner to change.
+    #[inline]
+    pub fn local_mut(&mut self, key: MrKey, va: u64, len: u32) -> Result<&mut [u8], AccessError> {
+        let slot = self.slot(key)?;
+        let region = &mut self.regions[slot];
+        if !region.access.contains(Access::LOCAL_WRITE) {
+            return Err(AccessError::Right);
+        }
+        let at = region.range(va, len)?;
+        Ok(&mut region.bytes[at..at + len as usize])
+    }
+
+    /// Fills a region that the owner itself may not write through a queue pair.
+    pub fn fill(&mut self, key: MrKey, fill: impl FnOnce(&mut [u8])) -> Result<(), AccessError> {
+        let slot = self.slot(key)?;
+        let region = &mut self.regions[slot];
+        fill(&mut region.bytes[region.start..region.start + region.len]);
+        Ok(())
+    }
+
+    /// Whether a peer in `pd` may do `access` on `va .. va + len`.
+    #[inline]
+    pub fn check_remote(
+        &self,
+        pd: Pd,
+        key: MrKey,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        self.remote_at(pd, key, va, len, access).map(|_| ())
+    }
+
+    /// The bytes that a peer in `pd` may read.
+    #[inline]
+    pub fn remote(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
+        let (slot, at) = self.remote_at(pd, key, va, len, Access::REMOTE_READ)?;
+        Ok(&self.regions[slot].bytes[at..at + len as usize])
+    }
+
+    /// The bytes that a peer in `pd` may do `access` on, to change.
+    #[inline]
+    pub fn remote_mut(
+        &mut self,
+        pd: Pd,
+        key: MrKey,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<&mut [u8], AccessError> {
+        let (slot, at) = self.remote_at(pd, key, va, len, access)?;
+        Ok(&mut self.regions[slot].bytes[at..at + len as usize])
+    }
+
+    #[inline]
+    fn remote_at(
+        &self,
+        pd: Pd,
+        key: MrKey,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<(usize, usize), AccessError> {
+        let slot = self.slot(key)?;
+        let region = &self.regions[slot];
+        if region.pd != pd {
+            return Err(AccessError::Domain);
+        }
+        if !region.access.contains(access) {
+            return Err(AccessError::Right);
+        }
+        Ok((slot, region.range(va, len)?))
+    }
+
+    #[inline]
+    fn slot(&self, key: MrKey) -> Result<usize, AccessError> {
+        let slot = (unpermute(key.0, self.secret) & ((1 << SLOT_BITS) - 1)) as usize;
+        match self.regions.get(slot) {
+            Some(r) if r.live && r.key == key.0 => Ok(slot),
+            _ => Err(AccessError::Key),
+        }
+    }
+
+    /// SplitMix64.
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+impl Region {
+    /// Where `va .. va + len` begins in `bytes`.
+    #[inline]
+    fn range(&self, va: u64, len: u32) -> Result<usize, AccessError> {
+        let offset = va.checked_sub(self.va).ok_or(AccessError::Range)?;
+        let end = offset.checked_add(u64::from(len)).ok_or(AccessError::Range)?;
+        if end > self.len as u64 {
+            return Err(AccessError::Range);
+        }
+        Ok(self.start + offset as usize)
+    }
+}
+
+/// A permutation of 32-bit words keyed by `secret`: four Feistel rounds.
+#[inline]
+fn permute(word: u32, secret: u64) -> u32 {
+    let (mut left, mut right) = ((word >> 16) as u16, word as u16);
+    for round in 0..4 {
+        (left, right) = (right, left ^ mix(right, secret, round));
+    }
+    u32::from(left) << 16 | u32::from(right)
+}
+
+/// Undoes [`permute`].
+#[inline]
+fn unpermute(word: u32, secret: u64) -> u32 {
+    let (mut left, mut right) = ((word >> 16) as u16, word as u16);
+    for round in (0..4).rev() {
+        (left, right) = (right ^ mix(left, secret, round), left);
+    }
+    u32::from(left) << 16 | u32::from(right)
+}
+
+#[inline]
+fn mix(half: u16, secret: u64, round: u32) -> u16 {
+    let x = (u64::from(half) ^ secret.rotate_left(round * 16)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (x >> 48) as u16 ^ (x >> 24) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn memory() -> (Memory, MemoryRegion) {
+        let mut memory = Memory::new(7);
+        let mr = memory.register_at(Pd(1), 0x1_0000, 0x1_0000, Access::ALL).unwrap();
+        (memory, mr)
+    }
+
+    #[test]
+    fn s14_ranges_that_wrap_are_refused() {
+        let (mut memory, mr) = memory();
+        let check = |va, len| memory.check_remote(Pd(1), mr.key, va, len, Access::REMOTE_WRITE);
+        assert_eq!(check(0x1_0000, 0x1_0000), Ok(()));
+        assert_eq!(check(0x1_FFFF, 1), Ok(()));
+        assert_eq!(check(0x2_0000, 0), Ok(()));
+        for (va, len) in [(0xFFFF_FFFF_FFFF_FF00, 0x200), (0x1_FFFF, 2), (0xFFFF, 1), (0x2_0001, 0)] {
+            assert_eq!(check(va, len), Err(AccessError::Range), "{va:#x}+{len:#x}");
+        }
+        assert_eq!(memory.register_at(Pd(1), u64::MAX, 2, Access::ALL), Err(RegisterError::Range));
+    }
+
+    #[test]
+    fn rights_domain_and_key() {
+        let (mut memory, mr) = memory();
+        let read_only = memory.register(Pd(1), 64, Access::REMOTE_READ).unwrap();
+        let write = |m: &Memory, pd, key| m.check_remote(pd, key, read_only.va, 8, Access::REMOTE_WRITE);
+        assert_eq!(write(&memory, Pd(1), read_only.key), Err(AccessError::Right));
+        assert_eq!(write(&memory, Pd(2), read_only.key), Err(AccessError::Domain));
+        assert_eq!(write(&memory, Pd(1), MrKey(mr.key.0 ^ 1)), Err(AccessError::Key));
+        assert_eq!(memory.local_mut(read_only.key, read_only.va, 1).unwrap_err(), AccessError::Right);
+        assert_eq!(
+            memory.register(Pd(1), 1, Access::REMOTE_WRITE).unwrap_err(),
+            RegisterError::Rights
+        );
+    }
+
+    #[test]
+    fn a_dead_key_stays_dead() {
+        let (mut memory, mr) = memory();
+        memory.deregister(mr.key).unwrap();
+        assert_eq!(memory.local(mr.key, mr.va, 1), Err(AccessError::Key));
+        assert_eq!(memory.deregister(mr.key), Err(AccessError::Key));
+        let next = memory.register_at(Pd(1), 0x1_0000, 16, Access::ALL).unwrap();
+        assert_ne!(next.key, mr.key);
+        assert_eq!(memory.local(mr.key, mr.va, 1), Err(AccessError::Key));
+        assert_eq!(memory.local(next.key, next.va, 16).unwrap(), [0; 16]);
+    }
+
+    #[test]
+    fn x01_seventy_thousand_keys() {
+        let mut memory = Memory::new(0x1234_5678_9ABC_DEF0);
+        let keys: Vec<u32> =
+            (0..70_000).map(|_| memory.register(Pd(0), 1, Access::ALL).unwrap().key.0).collect();
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+        let steps: HashSet<u32> = keys.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
+        assert!(steps.len() > 69_000, "{} different steps", steps.len());
+        assert!(keys.iter().all(|k| memory.local(MrKey(*k), 0, 0) != Err(AccessError::Key)));
+        let hits = (0..1_000u32).filter(|i| memory.slot(MrKey(i.wrapping_mul(0x9E37_79B1))).is_ok()).count();
+        assert!(hits < 5, "{hits} of 1000 guesses hit");
+    }
+
+    #[test]
+    fn permutation_undone() {
+        for secret in [0, 1, u64::MAX, 0xDEAD_BEEF_0123] {
+            for word in (0..10_000u32).map(|i| i.wrapping_mul(0x9E37_79B1)) {
+                assert_eq!(unpermute(permute(word, secret), secret), word);
+            }
+        }
+    }
+
+    #[test]
+    fn regions_start_on_a_cache_line() {
+        let (memory, mr) = memory();
+        let bytes = memory.local(mr.key, mr.va, 64).unwrap();
+        assert_eq!(bytes.as_ptr() as usize % CACHE_LINE, 0);
+    }
+}

@@ -1,0 +1,508 @@
+//! The transmit side: prebuilt headers that are patched packet by packet.
+
+use super::checksum::{fold, sum};
+use super::icrc::{Encapsulation, IcrcPrefix};
+use super::{
+    Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Ethernet, Gid, ICRC_LEN,
+    IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo, UDP_PORT, Udp, Vlan,
+};
+use crate::units::{Psn, Qpn};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// Where packets go: everything of a frame that the path decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Source MAC address.
+    pub src_mac: MacAddr,
+    /// Destination MAC address: the peer or the next hop.
+    pub dst_mac: MacAddr,
+    /// 802.1Q tag to send.
+    pub vlan: Option<Vlan>,
+    /// Source GID.
+    pub src: Gid,
+    /// Destination GID.  Two IPv4 GIDs travel over IPv4, all else over IPv6.
+    pub dst: Gid,
+    /// TOS or traffic class, ECN bits included.
+    pub tos: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// IPv6 flow label, 20 bits.
+    pub flow_label: u32,
+    /// UDP source port: see [`source_port`].
+    pub sport: u16,
+}
+
+impl Route {
+    /// Whether packets travel over IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        !(self.src.is_ipv4() && self.dst.is_ipv4())
+    }
+}
+
+/// What differs from packet to packet of a [`Template`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// Solicited event.
+    pub solicited: bool,
+    /// Ask for an acknowledgement.
+    pub ack_req: bool,
+    /// Pad bytes after the payload, 0..=3.
+    pub pad: u8,
+    /// Packet sequence number.
+    pub psn: Psn,
+    /// Another TOS or traffic class than the route's.
+    pub tos: Option<u8>,
+}
+
+/// The headers of the packets to one destination: Ethernet to BTH.
+///
+/// IPv4 packets have DF set and identification 0: a datagram that is never fragmented needs none
+/// (RFC 6864, section 4).  The UDP checksum is 0, none, over IPv6 too.  MigReq is 1, since
+/// ConnectX takes a slow path for 0.
+#[derive(Clone, Debug)]
+pub struct Template {
+    headers: [u8; MAX_LEN],
+    /// Offset of the IP header: 14 or 18.
+    l3: usize,
+    /// Offset after the BTH: 54, 58, 74 or 78.
+    len: usize,
+    is_ipv6: bool,
+    /// Sum of the IPv4 header without TOS, total length and checksum.
+    ipv4_sum: u32,
+    /// iCRC prefixes of the last two UDP lengths: full packets and acknowledgements, mostly.
+    prefixes: [(u16, IcrcPrefix); 2],
+    /// Which of them is replaced next.
+    oldest: usize,
+}
+
+const TAGGED: usize = Ethernet::LEN + Vlan::LEN;
+const MAX_LEN: usize = Ethernet::LEN + Vlan::LEN + Ipv6::LEN + Udp::LEN + Bth::LEN;
+
+impl Template {
+    /// For packets along `route` to QP `dest_qp` with P_Key `pkey`.
+    pub fn new(route: &Route, pkey: u16, dest_qp: Qpn) -> Template {
+        let is_ipv6 = route.is_ipv6();
+        let l3 = Ethernet::LEN + route.vlan.map_or(0, |_| Vlan::LEN);
+        let udp_at = l3 + if is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
+        let bth_at = udp_at + Udp::LEN;
+        let mut headers = [0; MAX_LEN];
+
+        let network = if is_ipv6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        let ethertype = if route.vlan.is_some() { ETHERTYPE_VLAN } else { network };
+        Ethernet { dst: route.dst_mac, src: route.src_mac, ethertype }.emit(&mut headers);
+        if let Some(vlan) = route.vlan {
+            headers[Ethernet::LEN..][..2].copy_from_slice(&vlan.tci().to_be_bytes());
+            headers[Ethernet::LEN + 2..][..2].copy_from_slice(&network.to_be_bytes());
+        }
+        if is_ipv6 {
+            ipv6_of(route).emit(&mut headers[l3..]);
+        } else {
+            ipv4_of(route).emit(&mut headers[l3..]);
+        }
+        let ipv4_sum = u32::from(fold(sum(&headers[l3..l3 + Ipv4::LEN]) - u64::from(route.tos)));
+        Udp { sport: route.sport, dport: UDP_PORT, len: 0, checksum: 0 }.emit(&mut headers[udp_at..]);
+        Bth {
+            opcode: Opcode(0),
+            solicited: false,
+            migreq: true,
+            pad: 0,
+            tver: 0,
+            pkey,
+            fecn: false,
+            becn: false,
+            resv6: 0,
+            dest_qp,
+            ack_req: false,
+            resv7: 0,
+            psn: Psn::new(0),
+        }
+        .emit(&mut headers[bth_at..]);
+
+        let len = bth_at + Bth::LEN;
+        let ack = udp_len_of(Aeth::LEN);
+        let prefixes = [(ack, prefix_of(&headers, l3, len, is_ipv6, ack)); 2];
+        Template { headers, l3, len, is_ipv6, ipv4_sum, prefixes, oldest: 0 }
+    }
+
+    /// Offset of the first byte after the BTH: 54, 58, 74 or 78.
+    #[inline]
+    pub fn headers_len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether packets travel over IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.is_ipv6
+    }
+
+    /// Writes the headers of a packet into the first bytes of `out` and returns the offset after
+    /// the BTH, where extension headers, payload and pad go: `body_len` bytes together, a multiple
+    /// of four, at most 65,000.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is shorter than the headers.
+    #[inline]
+    pub fn stamp(&self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
+        debug_assert!(body_len.is_multiple_of(4) && body_len <= 65_000);
+        debug_assert!(fields.pad < 4);
+        // Copies of a constant size are a few moves; one of a variable size is a call.
+        match (self.l3, self.is_ipv6) {
+            (Ethernet::LEN, false) => self.stamp_at::<{ Ethernet::LEN }, false, 54>(out, fields, body_len),
+            (Ethernet::LEN, true) => self.stamp_at::<{ Ethernet::LEN }, true, 74>(out, fields, body_len),
+            (_, false) => self.stamp_at::<TAGGED, false, 58>(out, fields, body_len),
+            (_, true) => self.stamp_at::<TAGGED, true, 78>(out, fields, body_len),
+        }
+    }
+
+    /// Computes and appends the iCRC to the frame that [`Template::stamp`] started in `out`, fills
+    /// it up to [`MIN_FRAME`] with zeros and returns its length.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is shorter than the frame.
+    #[inline]
+    pub fn seal(&mut self, out: &mut [u8], body_len: usize) -> usize {
+        let udp_len = udp_len_of(body_len);
+        debug_assert_eq!(
+            out[self.len - Bth::LEN - 4..][..2],
+            udp_len.to_be_bytes(),
+            "sealed with another length than stamped"
+        );
+        let prefix = self.prefix(udp_len);
+        let end = self.len + body_len + ICRC_LEN;
+        prefix.seal(&mut out[self.len - Bth::LEN..end]);
+        if end < MIN_FRAME {
+            out[end..MIN_FRAME].fill(0);
+            return MIN_FRAME;
+        }
+        end
+    }
+
+    /// Writes a whole congestion notification packet and returns its length, 74..=98.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is shorter.
+    pub fn cnp(&mut self, out: &mut [u8]) -> usize {
+        let fields = Stamp {
+            opcode: Opcode::CNP,
+            solicited: false,
+            ack_req: false,
+            pad: 0,
+            psn: Psn::new(0),
+            tos: None,
+        };
+        let body = self.stamp(out, &fields, CNP_RESERVED);
+        let bth = &mut out[body - Bth::LEN..];
+        bth[1] = 0; // ConnectX sends M = 0 here
+        bth[4] = 0x40; // BECN
+        out[body..][..CNP_RESERVED].fill(0);
+        self.seal(out, CNP_RESERVED)
+    }
+
+    #[inline(always)]
+    fn stamp_at<const L3: usize, const V6: bool, const LEN: usize>(
+        &self,
+        out: &mut [u8],
+        fields: &Stamp,
+        body_len: usize,
+    ) -> usize {
+        const { assert!(LEN == L3 + if V6 { Ipv6::LEN } else { Ipv4::LEN } + Udp::LEN + Bth::LEN) };
+        let out: &mut [u8; LEN] = out.first_chunk_mut().expect("a slot holds the headers");
+        *out = *self.headers.first_chunk().expect("the longest headers are MAX_LEN");
+        let udp_len = udp_len_of(body_len);
+        if V6 {
+            put16(out, L3 + 4, udp_len);
+            if let Some(tos) = fields.tos {
+                out[L3] = 0x60 | tos >> 4;
+                out[L3 + 1] = tos << 4 | out[L3 + 1] & 0xF;
+            }
+        } else {
+            let total = udp_len + Ipv4::LEN as u16;
+            let tos = fields.tos.unwrap_or(out[L3 + 1]);
+            out[L3 + 1] = tos;
+            put16(out, L3 + 2, total);
+            put16(out, L3 + 10, !fold16(self.ipv4_sum + u32::from(tos) + u32::from(total)));
+        }
+        put16(out, LEN - Bth::LEN - 4, udp_len);
+        let bth = LEN - Bth::LEN;
+        out[bth] = fields.opcode.0;
+        out[bth + 1] |= u8::from(fields.solicited) << 7 | fields.pad << 4;
+        let psn = u32::from(fields.ack_req) << 31 | fields.psn.get();
+        out[bth + 8..].copy_from_slice(&psn.to_be_bytes());
+        LEN
+    }
+
+    #[inline(always)]
+    fn prefix(&mut self, udp_len: u16) -> IcrcPrefix {
+        let [a, b] = self.prefixes;
+        if a.0 == udp_len {
+            a.1
+        } else if b.0 == udp_len {
+            b.1
+        } else {
+            self.remember_prefix(udp_len)
+        }
+    }
+
+    #[inline(never)]
+    fn remember_prefix(&mut self, udp_len: u16) -> IcrcPrefix {
+        let prefix = prefix_of(&self.headers, self.l3, self.len, self.is_ipv6, udp_len);
+        self.prefixes[self.oldest] = (udp_len, prefix);
+        self.oldest ^= 1;
+        prefix
+    }
+}
+
+/// Writes a congestion notification packet to QP `dest_qp`, the sender of the marked packet, and
+/// returns its length, 74..=98.  `route.tos` is sent as it is: DSCP 48 with ECT(0), 0xC2, is usual.
+///
+/// # Panics
+///
+/// When `out` is shorter.
+pub fn cnp(route: &Route, pkey: u16, dest_qp: Qpn, out: &mut [u8]) -> usize {
+    Template::new(route, pkey, dest_qp).cnp(out)
+}
+
+/// The UDP source port of a QP pair: the convention of Linux, 0xC000..=0xFFFF.
+///
+/// A `flow_label` of 0 means none: the port is then derived from local and remote QP number.
+pub fn source_port(lqpn: Qpn, rqpn: Qpn, flow_label: u32) -> u16 {
+    let mut label = flow_label & 0xF_FFFF;
+    if label == 0 {
+        let mut v = u64::from(lqpn.get()) * u64::from(rqpn.get());
+        v ^= v >> 20;
+        v ^= v >> 40;
+        label = v as u32 & 0xF_FFFF;
+    }
+    ((label & 0x3FFF ^ label >> 14) | 0xC000) as u16
+}
+
+/// Bytes of a frame without FCS, at least [`MIN_FRAME`], of a RoCEv2 packet with `payload` bytes.
+pub fn frame_len(is_ipv6: bool, vlan: bool, info: &OpcodeInfo, payload: usize) -> usize {
+    let network = if is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
+    let tag = if vlan { Vlan::LEN } else { 0 };
+    let transport = usize::from(info.header_len) + payload.next_multiple_of(4) + ICRC_LEN;
+    (Ethernet::LEN + tag + network + Udp::LEN + transport).max(MIN_FRAME)
+}
+
+/// UDP length of a packet with `body_len` bytes between BTH and iCRC.
+#[inline(always)]
+fn udp_len_of(body_len: usize) -> u16 {
+    (Udp::LEN + Bth::LEN + body_len + ICRC_LEN) as u16
+}
+
+/// The iCRC prefix of headers that end after the BTH at `len`, with their lengths set for `udp_len`.
+fn prefix_of(headers: &[u8; MAX_LEN], l3: usize, len: usize, is_ipv6: bool, udp_len: u16) -> IcrcPrefix {
+    let mut headers = *headers;
+    let bth_at = len - Bth::LEN;
+    put16(&mut headers, bth_at - 4, udp_len);
+    let encapsulation = if is_ipv6 {
+        put16(&mut headers, l3 + 4, udp_len);
+        Encapsulation::Ipv6
+    } else {
+        put16(&mut headers, l3 + 2, udp_len + Ipv4::LEN as u16);
+        Encapsulation::Ipv4
+    };
+    IcrcPrefix::new(encapsulation, &headers[l3..bth_at]).expect("all headers before the BTH")
+}
+
+/// Without total length and checksum.
+fn ipv4_of(route: &Route) -> Ipv4 {
+    let address = |gid: Gid| Ipv4Addr::from(gid.low32());
+    Ipv4 {
+        version_ihl: 0x45,
+        tos: route.tos,
+        total_len: 0,
+        id: 0,
+        flags_frag: Ipv4::DF,
+        ttl: route.hop_limit,
+        protocol: IP_PROTO_UDP,
+        checksum: 0,
+        src: address(route.src),
+        dst: address(route.dst),
+    }
+}
+
+/// Without payload length.
+fn ipv6_of(route: &Route) -> Ipv6 {
+    Ipv6 {
+        version: 6,
+        traffic_class: route.tos,
+        flow_label: route.flow_label,
+        payload_len: 0,
+        next_header: IP_PROTO_UDP,
+        hop_limit: route.hop_limit,
+        src: Ipv6Addr::from(route.src.bytes()),
+        dst: Ipv6Addr::from(route.dst.bytes()),
+    }
+}
+
+/// Folds a sum of three 16-bit quantities.
+#[inline(always)]
+fn fold16(sum: u32) -> u16 {
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    ((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+#[inline(always)]
+fn put16(out: &mut [u8], at: usize, value: u16) {
+    out[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::classify;
+    use core::net::IpAddr;
+
+    fn route(ip: [&str; 2], vlan: Option<Vlan>) -> Route {
+        let [src, dst] = ip.map(|ip| ip.parse::<IpAddr>().unwrap().into());
+        Route {
+            src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+            vlan,
+            src,
+            dst,
+            tos: 0x6A,
+            hop_limit: 64,
+            flow_label: 0x12345,
+            sport: 0xC123,
+        }
+    }
+
+    const V4: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+    const V6: [&str; 2] = ["2001:2::1", "2001:2::2"];
+    const TAG: Option<Vlan> = Some(Vlan { pcp: 3, dei: false, vid: 100 });
+
+    #[test]
+    fn source_ports_of_linux() {
+        let port = |l, r, label| source_port(Qpn::new(l), Qpn::new(r), label);
+        assert_eq!(port(0x11, 0x11, 0), 0xC121);
+        assert_eq!(port(0x13, 0x13, 0), 0xC169);
+        assert_eq!(port(0x1F, 0x1F, 0), 0xC3C1);
+        assert_eq!(port(0x00ABCD, 0x123456, 0), 0xD980);
+        assert_eq!(port(0xFFFFFF, 0xFFFFFF, 0), 0xFF21);
+        assert_eq!(port(1, 2, 0xABCDE), 0xFCF4);
+    }
+
+    #[test]
+    fn frame_lengths() {
+        let len = |v6, vlan, opcode: Opcode, payload| frame_len(v6, vlan, opcode.info().unwrap(), payload);
+        assert_eq!(len(false, false, Opcode::RC_SEND_ONLY, 0), 60);
+        assert_eq!(len(false, true, Opcode::RC_SEND_ONLY, 0), 62);
+        assert_eq!(len(false, false, Opcode::RC_ACKNOWLEDGE, 0), 62);
+        assert_eq!(len(true, false, Opcode::RC_ACKNOWLEDGE, 0), 82);
+        assert_eq!(len(false, false, Opcode::CNP, 0), 74);
+        assert_eq!(len(true, false, Opcode::CNP, 0), 94);
+        assert_eq!(len(false, false, Opcode::RC_SEND_MIDDLE, 4096) + crate::wire::L1_OVERHEAD, 4096 + 82);
+        assert_eq!(len(false, false, Opcode::RC_WRITE_ONLY, 13), 14 + 20 + 8 + 28 + 16 + 4);
+    }
+
+    #[test]
+    fn short_frames_are_filled_up() {
+        let mut out = [0xEE; 80];
+        let mut template = Template::new(&route(V4, None), 0xFFFF, Qpn::new(0x11));
+        let stamp = Stamp {
+            opcode: Opcode::RC_SEND_ONLY,
+            solicited: true,
+            ack_req: true,
+            pad: 0,
+            psn: Psn::new(5),
+            tos: None,
+        };
+        assert_eq!(template.stamp(&mut out, &stamp, 0), 54);
+        assert_eq!(template.seal(&mut out, 0), MIN_FRAME);
+        assert_eq!(out[58..62], [0, 0, 0xEE, 0xEE]);
+        let packet = classify(&out[..60]).unwrap();
+        assert!(packet.verify_icrc() && packet.bth.migreq && packet.bth.solicited);
+        assert_eq!(packet.ipv4().unwrap().id, 0);
+        assert_eq!(packet.ipv4().unwrap().flags_frag, Ipv4::DF);
+    }
+
+    /// More lengths in turn than the cache holds.
+    #[test]
+    fn prefixes_follow_the_length() {
+        for ip in [V4, V6] {
+            for vlan in [None, TAG] {
+                let mut template = Template::new(&route(ip, vlan), 0xFFFF, Qpn::new(0x11));
+                let mut out = vec![0; 4300];
+                for body in [4096, 4, 4096, 4, 1024, 4096, 4, 4, 0, 1024, 1024, 4096] {
+                    let stamp = Stamp {
+                        opcode: Opcode::RC_SEND_ONLY,
+                        solicited: false,
+                        ack_req: false,
+                        pad: 0,
+                        psn: Psn::new(body as u32),
+                        tos: (body == 4).then_some(0xFF),
+                    };
+                    assert_eq!(template.stamp(&mut out, &stamp, body), template.headers_len());
+                    let len = template.seal(&mut out, body);
+                    let packet = classify(&out[..len]).unwrap();
+                    assert!(packet.verify_icrc(), "{body}");
+                    assert_eq!(packet.payload().len(), body);
+                    assert_eq!(packet.tos, if body == 4 { 0xFF } else { 0x6A });
+                    let label = packet.ipv6().map(|ip| ip.flow_label);
+                    assert_eq!(label, (ip == V6).then_some(0x12345));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_two_lengths_are_cached() {
+        let mut template = Template::new(&route(V4, None), 0xFFFF, Qpn::new(0x11));
+        for body in [8, 12, 4096, 16] {
+            template.prefix(udp_len_of(body));
+        }
+        let mut cached = template.prefixes.map(|(udp_len, _)| udp_len);
+        cached.sort();
+        assert_eq!(cached, [udp_len_of(16), udp_len_of(4096)]);
+    }
+
+    #[test]
+    fn folds_twice_where_it_must() {
+        for total in [0, 1, 0xFFFF, 0x1_0000, 0x1_FFFE, 0x1_FFFF, 0x2_FFFD, 0x2_FFFE, 0x2_FFFF] {
+            assert_eq!(fold16(total), fold(total.into()), "{total:#x}");
+        }
+    }
+
+    #[test]
+    fn notification() {
+        for (ip, vlan, want) in [(V4, None, 74), (V6, None, 94), (V4, TAG, 78), (V6, TAG, 98)] {
+            let mut out = [0xEE; 100];
+            let len = cnp(&Route { tos: 0xC2, ..route(ip, vlan) }, 0xFFFF, Qpn::new(0x118), &mut out);
+            assert_eq!(len, want);
+            let packet = classify(&out[..len]).unwrap();
+            assert!(packet.verify_icrc());
+            let want = Bth {
+                opcode: Opcode::CNP,
+                solicited: false,
+                migreq: false,
+                pad: 0,
+                tver: 0,
+                pkey: 0xFFFF,
+                fecn: false,
+                becn: true,
+                resv6: 0,
+                dest_qp: Qpn::new(0x118),
+                ack_req: false,
+                resv7: 0,
+                psn: Psn::new(0),
+            };
+            assert_eq!(packet.bth, want);
+            assert_eq!((packet.tos, packet.dscp(), packet.payload()), (0xC2, 48, &[][..]));
+            assert_eq!(packet.body()[12..], [0; 16]);
+        }
+    }
+
+    #[test]
+    fn mixed_families_travel_over_ipv6() {
+        let mixed = route([V4[0], V6[1]], None);
+        assert!(mixed.is_ipv6());
+        assert_eq!(Template::new(&mixed, 0xFFFF, Qpn::new(1)).headers_len(), 74);
+    }
+}

@@ -1,0 +1,466 @@
+//! An endpoint: one port, its queue pairs and its memory, on one worker.
+
+use super::counters::EndpointCounters;
+use super::table::{Owner, QpTable};
+use super::wheel::TimerWheel;
+use crate::io::{BURST, Frame, FrameMut, PacketIo};
+use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
+use crate::units::{Duration, Instant, Qpn};
+use crate::verbs::{
+    CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr, Transition,
+};
+use crate::wire::{DropReason, Vlan, classify_with};
+use arrayvec::ArrayVec;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
+
+/// Packets that a queue pair may send before the next one's turn.
+const QUANTUM: u32 = 16;
+/// A paced queue pair that may send within this time stays in the ready ring.
+const SPIN: Duration = Duration::from_nanos(4096);
+
+/// When the iCRC of a received frame is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcrcCheck {
+    /// Always.
+    #[default]
+    Always,
+    /// One frame in 64.
+    Sampled,
+    /// Never.
+    Off,
+}
+
+/// What an endpoint is made with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndpointConfig {
+    /// The VLAN that it is in; frames of another one are dropped.  VID 0 is always taken.
+    pub vlan: Option<u16>,
+    /// When iCRCs are verified.
+    pub icrc: IcrcCheck,
+    /// Which worker of the port this is, of how many (0 counts as 1).
+    pub share: u32,
+    /// Workers of the port.
+    pub workers: u32,
+    /// Random bits: keys of memory regions, generation of queue pair numbers.
+    pub secret: u64,
+}
+
+/// Why a queue pair was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// All numbers are taken.
+    #[error("no more than {0} queue pairs are possible on a worker")]
+    TooMany(usize),
+}
+
+/// Rings by which the workers of a port hand each other frames that came to the wrong one.
+#[derive(Debug)]
+pub struct Crossing<F> {
+    outward: Vec<Option<Producer<F>>>,
+    inward: Vec<Consumer<F>>,
+}
+
+/// Rings of `depth` frames between each two of `workers` workers.
+pub fn crossings<F>(workers: usize, depth: usize) -> Vec<Crossing<F>> {
+    let mut all: Vec<Crossing<F>> = (0..workers)
+        .map(|_| Crossing { outward: (0..workers).map(|_| None).collect(), inward: Vec::new() })
+        .collect();
+    for from in 0..workers {
+        for to in (0..workers).filter(|to| *to != from) {
+            let (producer, consumer) = RingBuffer::new(depth);
+            all[from].outward[to] = Some(producer);
+            all[to].inward.push(consumer);
+        }
+    }
+    all
+}
+
+/// One port on one worker.
+#[derive(Debug)]
+pub struct Endpoint<I: PacketIo> {
+    io: I,
+    config: EndpointConfig,
+    table: QpTable,
+    mem: Memory,
+    wheel: TimerWheel,
+    ready: VecDeque<u32>,
+    cq: CompletionQueue,
+    cq_room: usize,
+    counters: EndpointCounters,
+    crossing: Option<Crossing<I::Rx>>,
+    spare: ArrayVec<I::Tx, BURST>,
+    batch: ArrayVec<I::Tx, BURST>,
+    icrc_turn: u32,
+    now: Instant,
+}
+
+impl<I: PacketIo> Endpoint<I> {
+    /// An endpoint without queue pairs.
+    pub fn new(io: I, config: EndpointConfig, crossing: Option<Crossing<I::Rx>>) -> Endpoint<I> {
+        let generation = (config.secret >> 56) as u8;
+        Endpoint {
+            io,
+            config,
+            table: QpTable::new(config.share, config.workers.max(1), generation),
+            mem: Memory::new(config.secret),
+            wheel: TimerWheel::new(Instant::ZERO),
+            ready: VecDeque::new(),
+            cq: CompletionQueue::new(0),
+            cq_room: 0,
+            counters: EndpointCounters::default(),
+            crossing,
+            spare: ArrayVec::new(),
+            batch: ArrayVec::new(),
+            icrc_turn: 0,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Makes a queue pair in RESET; `config.qpn` is set to its number.
+    pub fn create_qp(&mut self, mut config: QpConfig) -> Result<Qpn, CreateError> {
+        let (local, qpn) = self.table.reserve().ok_or(CreateError::TooMany(self.table.len()))?;
+        config.qpn = qpn;
+        // Every request completes once, and each may come with an event.
+        self.cq_room += 2 * (config.max_send_wr + config.max_recv_wr) as usize + 2 * BURST;
+        self.cq = CompletionQueue::new(self.cq_room);
+        self.wheel.grow(self.table.len());
+        self.ready.reserve(self.table.len());
+        if let Some(slot) = self.table.get_mut(local) {
+            slot.qp = Some(QueuePair::new(config));
+        }
+        Ok(qpn)
+    }
+
+    /// A reliable queue pair of the usual shape, in RESET.
+    pub fn create_rc(&mut self, pd: Pd, depth: u32, window: u32) -> Result<Qpn, CreateError> {
+        self.create_qp(QpConfig {
+            qpn: Qpn::new(0),
+            ty: QpType::Rc,
+            pd,
+            max_send_wr: depth,
+            max_recv_wr: depth,
+            window,
+            ack_interval: 16,
+        })
+    }
+
+    /// Ends a queue pair; frames that still come for it are dropped.
+    pub fn destroy_qp(&mut self, qpn: Qpn) -> bool {
+        let Some(local) = self.local(qpn) else { return false };
+        self.wheel.disarm(local);
+        self.table.remove(local).is_some()
+    }
+
+    /// A queue pair.
+    pub fn qp(&self, qpn: Qpn) -> Option<&QueuePair> {
+        self.table.get(self.local(qpn)?)?.qp.as_ref()
+    }
+
+    /// A queue pair to change what needs no attention of the poll loop.
+    pub fn qp_mut(&mut self, qpn: Qpn) -> Option<&mut QueuePair> {
+        let local = self.local(qpn)?;
+        self.table.get_mut(local)?.qp.as_mut()
+    }
+
+    /// All queue pairs.
+    pub fn qps(&self) -> impl Iterator<Item = &QueuePair> {
+        self.table.iter()
+    }
+
+    /// Changes a queue pair's state; `None` when there is no such queue pair.
+    pub fn modify_qp(&mut self, qpn: Qpn, transition: Transition) -> Option<Result<(), ModifyError>> {
+        let local = self.local(qpn)?;
+        let qp = self.table.get_mut(local)?.qp.as_mut()?;
+        let outcome = qp.modify(transition, &mut self.cq);
+        self.touch(local);
+        Some(outcome)
+    }
+
+    /// Posts a send request.  `None` when there is no such queue pair.
+    #[inline]
+    pub fn post_send(&mut self, qpn: Qpn, wr: SendWr) -> Option<Result<(), PostError>> {
+        let local = self.local(qpn)?;
+        let slot = self.table.get_mut(local)?;
+        let outcome = slot.qp.as_mut()?.post_send(wr);
+        if !slot.ready {
+            slot.ready = true;
+            self.ready.push_back(local);
+        }
+        Some(outcome)
+    }
+
+    /// Posts a receive request.  `None` when there is no such queue pair.
+    #[inline]
+    pub fn post_recv(&mut self, qpn: Qpn, wr: RecvWr) -> Option<Result<(), PostError>> {
+        let local = self.local(qpn)?;
+        let qp = self.table.get_mut(local)?.qp.as_mut()?;
+        let outcome = qp.post_recv(wr);
+        if qp.next_deadline() == Some(Instant::ZERO) {
+            self.touch(local);
+        }
+        Some(outcome)
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &Memory {
+        &self.mem
+    }
+
+    /// Its memory, to register and to write.
+    pub fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.mem
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &EndpointCounters {
+        &self.counters
+    }
+
+    /// Completions lost because nobody took them in time.
+    pub fn cq_overflow(&self) -> u64 {
+        self.cq.overflow()
+    }
+
+    /// The port.
+    pub fn io(&self) -> &I {
+        &self.io
+    }
+
+    /// The port, to end a recording.
+    pub fn io_mut(&mut self) -> &mut I {
+        &mut self.io
+    }
+
+    /// The oldest completion or event.
+    #[inline]
+    pub(super) fn pop_completion(&mut self) -> Option<CqEntry> {
+        self.cq.pop()
+    }
+
+    /// Receives a burst; how many frames.
+    #[inline]
+    pub(super) fn receive(&mut self, now: Instant) -> usize {
+        self.now = now;
+        self.io.set_now(now);
+        let mut rx = ArrayVec::new();
+        let fresh = self.io.recv(&mut rx);
+        self.counters.rx_packets += fresh as u64;
+        let mut work = fresh;
+        if self.crossing.is_some() {
+            work += self.receive_crossed(&mut rx);
+        }
+        let mut astray = ArrayVec::<(usize, u32), BURST>::new();
+        for (i, frame) in rx.iter().enumerate() {
+            if let Some(worker) = self.take(now, frame, i < fresh) {
+                astray.push((i, worker));
+            }
+        }
+        for (removed, (i, worker)) in astray.into_iter().enumerate() {
+            let frame = rx.remove(i - removed);
+            self.cross(frame, worker);
+        }
+        self.io.release(&mut rx);
+        work
+    }
+
+    /// Fires what is due; how many timers.
+    #[inline]
+    pub(super) fn timers(&mut self, now: Instant) -> usize {
+        let mut fired = 0;
+        while let Some(local) = self.wheel.pop_due(now) {
+            fired += 1;
+            let Some(slot) = self.table.get_mut(local) else { continue };
+            slot.timer = Instant::FAR;
+            if let Some(qp) = &mut slot.qp {
+                if qp.next_deadline().is_some_and(|d| d <= now) {
+                    qp.on_deadline(now, &mut self.cq);
+                }
+            }
+            self.touch(local);
+        }
+        fired
+    }
+
+    /// Sends up to `budget` packets; how many.
+    #[inline]
+    pub(super) fn transmit(&mut self, now: Instant, budget: u32) -> u32 {
+        let mut left = budget;
+        // Queue pairs that wait for their pacer stay in the ring: each is looked at once.
+        let mut looks = self.ready.len();
+        while left > 0 && looks > 0 {
+            if self.batch.is_full() && !self.flush() {
+                break;
+            }
+            let Some(local) = self.ready.pop_front() else { break };
+            looks -= 1;
+            let (sent, stay) = self.transmit_qp(now, local, left.min(QUANTUM));
+            left -= sent;
+            let Some(slot) = self.table.get_mut(local) else { continue };
+            slot.ready = stay;
+            if stay {
+                self.ready.push_back(local);
+                looks += usize::from(sent != 0);
+            }
+        }
+        if !self.batch.is_empty() {
+            self.flush();
+        }
+        budget - left
+    }
+
+    /// Lets one queue pair send; how many packets, and whether it has more.
+    #[inline]
+    fn transmit_qp(&mut self, now: Instant, local: u32, quantum: u32) -> (u32, bool) {
+        let mut sent = 0;
+        let Some(slot) = self.table.get_mut(local) else { return (0, false) };
+        let Some(qp) = &mut slot.qp else { return (0, false) };
+        let stay = loop {
+            if sent == quantum || self.batch.is_full() {
+                break true;
+            }
+            if self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
+                self.counters.tx_no_memory_turns += 1;
+                break true;
+            }
+            let Some(frame) = self.spare.last_mut() else { break true };
+            match qp.poll_transmit(now, &self.mem, frame.buf(), &mut self.cq) {
+                Transmit::Sent(what) => {
+                    frame.set_len(what.len);
+                    self.batch.extend(self.spare.pop());
+                    sent += 1;
+                }
+                Transmit::Wait(until) => {
+                    if until.since(now) <= SPIN {
+                        break true;
+                    }
+                    if until < slot.timer {
+                        slot.timer = until;
+                        self.wheel.arm(local, until);
+                    }
+                    break false;
+                }
+                Transmit::Idle => break false,
+            }
+        };
+        if let Some(deadline) = qp.next_deadline() {
+            if deadline < slot.timer {
+                slot.timer = deadline;
+                self.wheel.arm(local, deadline);
+            }
+        }
+        (sent, stay)
+    }
+
+    /// Hands the batch to the port; whether it took something.
+    #[inline]
+    fn flush(&mut self) -> bool {
+        let bytes = |batch: &[I::Tx]| batch.iter().map(|f| f.bytes().len() as u64).sum::<u64>();
+        let before = bytes(&self.batch);
+        let n = self.io.send(&mut self.batch);
+        self.counters.tx_packets += n as u64;
+        self.counters.tx_bytes += before - bytes(&self.batch);
+        if !self.batch.is_empty() {
+            self.counters.tx_full_turns += 1;
+        }
+        n != 0
+    }
+
+    /// Takes one frame; the worker that it belongs to when it is not for this one.
+    #[inline]
+    fn take(&mut self, now: Instant, frame: &I::Rx, fresh: bool) -> Option<u32> {
+        let bytes = frame.bytes();
+        self.counters.rx_bytes += if fresh { bytes.len() as u64 } else { 0 };
+        let verdict = match classify_with(bytes, frame.stripped_vlan()) {
+            Err(reason) => Verdict::Dropped(reason),
+            Ok(p) if !self.vlan_fits(p.vlan) => Verdict::Dropped(DropReason::VlanMismatch),
+            Ok(p) => match self.table.owner(p.bth.dest_qp) {
+                Owner::Nobody => Verdict::Dropped(DropReason::NoQp),
+                Owner::Worker(worker) if fresh => return Some(worker),
+                Owner::Worker(_) => Verdict::Dropped(DropReason::NoQp),
+                Owner::Here(local) => {
+                    if self.checks_icrc() && !p.verify_icrc() {
+                        Verdict::Dropped(DropReason::Icrc)
+                    } else if let Some(qp) = self.table.get_mut(local).and_then(|s| s.qp.as_mut()) {
+                        let verdict = qp.on_packet(now, &p, &mut self.mem, &mut self.cq);
+                        self.touch(local);
+                        verdict
+                    } else {
+                        Verdict::Dropped(DropReason::NoQp)
+                    }
+                }
+            },
+        };
+        self.counters.count(verdict);
+        None
+    }
+
+    /// Hands a frame to the worker that owns its queue pair.
+    fn cross(&mut self, frame: I::Rx, worker: u32) {
+        let ring = self.crossing.as_mut().and_then(|c| c.outward.get_mut(worker as usize)?.as_mut());
+        match ring.map(|ring| ring.push(frame)) {
+            Some(Ok(())) => self.counters.crossed_out += 1,
+            Some(Err(_)) => self.counters.count(Verdict::Dropped(DropReason::CrossingFull)),
+            None => self.counters.count(Verdict::Dropped(DropReason::NoQp)),
+        }
+    }
+
+    fn receive_crossed(&mut self, rx: &mut ArrayVec<I::Rx, BURST>) -> usize {
+        let Some(crossing) = &mut self.crossing else { return 0 };
+        let mut n = 0;
+        for ring in &mut crossing.inward {
+            while !rx.is_full() {
+                let Ok(frame) = ring.pop() else { break };
+                rx.push(frame);
+                n += 1;
+            }
+        }
+        self.counters.crossed_in += n as u64;
+        n
+    }
+
+    #[inline]
+    fn checks_icrc(&mut self) -> bool {
+        match self.config.icrc {
+            IcrcCheck::Always => true,
+            IcrcCheck::Off => false,
+            IcrcCheck::Sampled => {
+                self.icrc_turn = self.icrc_turn.wrapping_add(1);
+                self.icrc_turn % 64 == 1
+            }
+        }
+    }
+
+    #[inline]
+    fn vlan_fits(&self, vlan: Option<Vlan>) -> bool {
+        match vlan {
+            None => self.config.vlan.is_none(),
+            Some(tag) => tag.vid == 0 || Some(tag.vid) == self.config.vlan,
+        }
+    }
+
+    /// The queue pair may have something to send or to time.
+    #[inline]
+    fn touch(&mut self, local: u32) {
+        let Some(slot) = self.table.get_mut(local) else { return };
+        let Some(qp) = &slot.qp else { return };
+        if let Some(deadline) = qp.next_deadline() {
+            if deadline < slot.timer {
+                slot.timer = deadline;
+                self.wheel.arm(local, deadline);
+            }
+        }
+        if !slot.ready {
+            slot.ready = true;
+            self.ready.push_back(local);
+        }
+    }
+
+    #[inline]
+    fn local(&self, qpn: Qpn) -> Option<u32> {
+        match self.table.owner(qpn) {
+            Owner::Here(local) => Some(local),
+            _ => None,
+        }
+    }
+}
