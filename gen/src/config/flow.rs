@@ -1,0 +1,165 @@
+//! `[[flow]]`.
+
+use super::error::{ScenarioError, suggest};
+use super::model::{Flow, FlowRate, Layer, Port, Transport, Verb};
+use super::quantity::parse_flow_rate;
+use super::read::Table;
+use super::sections::check_name;
+use super::validate::{largest_mtu, overhead};
+use roce_engine::units::{Mtu, Psn};
+use roce_engine::wire::Ecn;
+
+pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioError> {
+    let name = t.need("name", t.text("name")?)?;
+    check_name(name).map_err(|e| t.error("name", e))?;
+    let from = read_end(t, "from", ports)?;
+    let to = read_end(t, "to", ports)?;
+    if from == to {
+        return Err(t.error("to", "is the port that \"from\" names; a flow joins two ports"));
+    }
+    if ports[from].ip.is_ipv4() != ports[to].ip.is_ipv4() {
+        let text = format!(
+            "ports of two address families: {} has {}, {} has {}",
+            ports[from].name, ports[from].ip, ports[to].name, ports[to].ip
+        );
+        return Err(t.clash("from", "to", text));
+    }
+    let verb = t.need("verb", t.word("verb", &Verb::ALL.map(|v| (v.as_str(), v)))?)?;
+    let transport = read_transport(t, verb)?;
+    let size = t.need("size", t.size("size")?)?;
+    let size = u32::try_from(size).ok().filter(|&s| s <= 1 << 31).ok_or_else(|| {
+        t.error("size", "more than 2GiB (2147483648 bytes), the most that a message can have")
+    })?;
+    Ok(Flow {
+        name: name.to_owned(),
+        from,
+        to,
+        verb,
+        transport,
+        size,
+        qps: t.integer("qps")?.unwrap_or(1),
+        depth: t.integer("depth")?.unwrap_or(16),
+        mtu: read_mtu(t, &ports[from], &ports[to])?,
+        rate: read_rate(t, size)?,
+        burst: t.integer("burst")?.unwrap_or(16),
+        messages: t.integer("messages")?,
+        verify: t.flag("verify")?.unwrap_or(false),
+        tos: read_tos(t)?,
+        pcp: read_pcp(t)?,
+        hop_limit: t.integer("hop_limit")?.unwrap_or(64),
+        ack_timeout: t.integer("ack_timeout")?.unwrap_or(14),
+        retry_cnt: t.integer("retry_cnt")?.unwrap_or(7),
+        rnr_retry: t.integer("rnr_retry")?.unwrap_or(7),
+        min_rnr_timer: t.integer("min_rnr_timer")?.unwrap_or(12),
+        max_rd_atomic: t.integer("max_rd_atomic")?.unwrap_or(16),
+        ack_interval: t.integer("ack_interval")?.unwrap_or(16),
+        window: t.integer("window")?.unwrap_or(1024),
+        psn: t.integer("psn")?.map(Psn::new),
+    })
+}
+
+fn read_end(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<usize, ScenarioError> {
+    let name = t.need(key, t.text(key)?)?;
+    ports.iter().position(|p| p.name == name).ok_or_else(|| {
+        let names: Vec<_> = ports.iter().map(|p| p.name.as_str()).collect();
+        let hint = match (suggest(name, names.iter().copied()), names.is_empty()) {
+            (hint, _) if !hint.is_empty() => hint,
+            (_, true) => "; there is no [[port]]".to_owned(),
+            (_, false) => format!("; there are \"{}\"", names.join("\", \"")),
+        };
+        t.error(key, format_args!("no such port{hint}"))
+    })
+}
+
+fn read_transport(t: &Table<'_>, verb: Verb) -> Result<Transport, ScenarioError> {
+    const WORDS: [(&str, Transport); 2] = [("rc", Transport::Rc), ("uc", Transport::Uc)];
+    let transport = t.word("transport", &WORDS)?.unwrap_or(Transport::Rc);
+    if verb == Verb::Read && transport == Transport::Uc {
+        return Err(t.clash("verb", "transport", "READ needs transport = \"rc\""));
+    }
+    Ok(transport)
+}
+
+/// The path MTU that is set, where both ports carry it; else the largest that they do.
+fn read_mtu(t: &Table<'_>, from: &Port, to: &Port) -> Result<Mtu, ScenarioError> {
+    let narrow = if to.l3_mtu() < from.l3_mtu() { to } else { from };
+    let room = narrow.l3_mtu();
+    let v6 = narrow.ip.is_ipv6();
+    let fits = largest_mtu(room, v6);
+    let Some(value) = t.get("mtu") else {
+        return fits.ok_or_else(|| {
+            t.fail(format_args!("port \"{}\" of MTU {room} carries no path MTU", narrow.name))
+        });
+    };
+    let number = value.get_ref().as_integer().and_then(|n| n.as_str().parse().ok());
+    let Some(mtu) = number.and_then(Mtu::from_bytes) else {
+        return Err(t.error("mtu", "a path MTU is one of 256, 512, 1024, 2048, 4096"));
+    };
+    let need = mtu.bytes() + usize::from(overhead(v6));
+    if need <= usize::from(room) {
+        return Ok(mtu);
+    }
+    let ladder = match fits {
+        Some(fits) => format!("of 256, 512, 1024, 2048, 4096 it carries at most {fits}"),
+        None => "it carries not even 256".to_owned(),
+    };
+    Err(t.error(
+        "mtu",
+        format_args!("packets of up to {need} B do not fit port \"{}\" of MTU {room}; {ladder}", narrow.name),
+    ))
+}
+
+fn read_rate(t: &Table<'_>, size: u32) -> Result<FlowRate, ScenarioError> {
+    const LAYERS: [(&str, Layer); 3] = [("l1", Layer::L1), ("l2", Layer::L2), ("goodput", Layer::Goodput)];
+    let layer = t.word("layer", &LAYERS)?;
+    let rate = t.parse("rate", |text| parse_flow_rate(text, layer.unwrap_or_default()))?;
+    let Some(rate) = rate else {
+        return match layer {
+            None => Ok(FlowRate::Unlimited),
+            Some(_) => Err(t.error("layer", "there is no \"rate\" that it could belong to")),
+        };
+    };
+    match (rate, layer) {
+        (FlowRate::Bits { layer: Layer::Goodput, .. }, _) if size == 0 => {
+            Err(t.clash("size", "layer", "messages of 0 bytes have no goodput to pace"))
+        }
+        (FlowRate::Bits { .. }, _) | (_, None) => Ok(rate),
+        (FlowRate::Percent(_), Some(_)) if layer != Some(Layer::L1) => {
+            Err(t.clash("rate", "layer", "a rate in % is a share of line rate, at \"l1\""))
+        }
+        (FlowRate::Percent(_), Some(_)) => Ok(rate),
+        (_, Some(_)) => Err(t.clash("rate", "layer", "a layer belongs to a rate in bit/s, as in \"10Gbps\"")),
+    }
+}
+
+/// The traffic class byte from `dscp` or `traffic_class`, and `ecn`.
+fn read_tos(t: &Table<'_>) -> Result<u8, ScenarioError> {
+    let dscp: Option<u8> = t.integer("dscp")?;
+    let class: Option<u8> = t.integer("traffic_class")?;
+    if let Some(class) = class
+        && class & 0b11 != 0
+    {
+        return Err(t.error("traffic_class", "its low two bits are ECN: leave them 0 and write ecn = true"));
+    }
+    let upper = match (dscp.map(|d| d << 2), class) {
+        (Some(a), Some(b)) if a != b => {
+            let text = format!("traffic_class is dscp x 4: dscp {} would be {a}, not {b}", a >> 2);
+            return Err(t.clash("dscp", "traffic_class", text));
+        }
+        (a, b) => a.or(b).unwrap_or(0),
+    };
+    let ecn = t.flag("ecn")?.unwrap_or(false);
+    Ok(upper | if ecn { Ecn::Ect0 as u8 } else { 0 })
+}
+
+/// The VLAN priority from `pcp` or `sl`, which is the same number.
+fn read_pcp(t: &Table<'_>) -> Result<u8, ScenarioError> {
+    let pcp: Option<u8> = t.integer("pcp")?;
+    let sl: Option<u8> = t.integer("sl")?;
+    match (pcp, sl) {
+        (Some(a), Some(b)) if a != b => {
+            Err(t.clash("pcp", "sl", format_args!("the service level is the priority: {a} is not {b}")))
+        }
+        _ => Ok(pcp.or(sl).unwrap_or(0)),
+    }
+}

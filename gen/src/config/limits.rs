@@ -1,0 +1,141 @@
+//! The keys of each section, and the bounds of those that are whole numbers.
+
+use std::fmt;
+
+/// Sections of a scenario.
+pub(super) const SECTIONS: [&str; 5] = ["run", "port", "flow", "expect", "connect"];
+
+pub(super) const RUN: &[&str] = &[
+    "duration",
+    "warmup",
+    "drain",
+    "interval",
+    "seed",
+    "line_rate",
+    "icrc",
+    "hugepages",
+    "memory",
+    "share_cores",
+];
+
+pub(super) const PORT: &[&str] =
+    &["name", "device", "ip", "mac", "mtu", "vlan", "cores", "promiscuous", "link_wait", "next_hop_mac"];
+
+pub(super) const FLOW: &[&str] = &[
+    "name",
+    "from",
+    "to",
+    "verb",
+    "transport",
+    "size",
+    "qps",
+    "depth",
+    "mtu",
+    "rate",
+    "layer",
+    "burst",
+    "messages",
+    "verify",
+    "dscp",
+    "traffic_class",
+    "ecn",
+    "pcp",
+    "sl",
+    "hop_limit",
+    "ack_timeout",
+    "retry_cnt",
+    "rnr_retry",
+    "min_rnr_timer",
+    "max_rd_atomic",
+    "ack_interval",
+    "window",
+    "psn",
+];
+
+pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
+
+/// Bounds of a whole number, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.max {
+            // TOML has 64-bit signed integers: that bound is not ours to explain.
+            MAX => write!(f, "a whole number of at least {}", self.min),
+            max => write!(f, "a whole number from {} to {max}", self.min),
+        }
+    }
+}
+
+const MAX: u64 = i64::MAX as u64;
+
+const INTEGERS: [(&str, u64, u64); 19] = [
+    ("seed", 0, MAX),
+    ("vlan", 1, 4094),
+    ("qps", 1, 16_384),
+    ("depth", 1, 32_768),
+    ("burst", 1, 4_096),
+    ("messages", 1, MAX),
+    ("dscp", 0, 63),
+    ("traffic_class", 0, 255),
+    ("pcp", 0, 7),
+    ("sl", 0, 7),
+    ("hop_limit", 1, 255),
+    ("ack_timeout", 0, 31),
+    ("retry_cnt", 0, 7),
+    ("rnr_retry", 0, 7),
+    ("min_rnr_timer", 0, 31),
+    ("max_rd_atomic", 1, 128),
+    ("ack_interval", 1, 65_536),
+    ("window", 1, 1 << 22),
+    ("psn", 0, (1 << 24) - 1),
+];
+
+/// The bounds of the L3 MTU of a port: it carries at least a path MTU of 256 and its headers.
+pub(super) const PORT_MTU: Range = Range { min: 340, max: 65_535 };
+
+/// The bounds of an integer key.
+pub(super) fn range(key: &str) -> Option<Range> {
+    INTEGERS.iter().find(|(k, ..)| *k == key).map(|&(_, min, max)| Range { min, max })
+}
+
+/// What the value of `key` must be where that is not text.
+pub(super) fn of(key: &str) -> Option<String> {
+    match key {
+        "mtu" => Some("a whole number of bytes".to_owned()),
+        "verify" | "ecn" | "promiscuous" | "share_cores" => Some("true or false".to_owned()),
+        "cores" => Some("a list of core numbers, as in [2, 3]".to_owned()),
+        _ => range(key).map(|r| r.to_string()),
+    }
+}
+
+/// Our key for one that other tools use, where no spelling would lead to it.
+pub(super) fn synonym(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "pps" | "bandwidth" | "bw" | "speed" | "gbps" => "rate",
+        "count" | "iterations" | "iters" | "num_messages" => "messages",
+        "ttl" => "hop_limit",
+        "tos" => "traffic_class",
+        "op" | "operation" | "opcode" => "verb",
+        "type" | "service" | "qp_type" => "transport",
+        "addr" | "address" => "ip",
+        "src" | "source" => "from",
+        "dst" | "destination" => "to",
+        "queue_pairs" | "qp" => "qps",
+        "tx_depth" | "iodepth" | "queue_depth" | "outstanding" => "depth",
+        "pmtu" | "path_mtu" => "mtu",
+        "message_size" | "msg_size" | "length" | "bytes" => "size",
+        "timeout" => "ack_timeout",
+        "initial_psn" | "start_psn" => "psn",
+        "pci" | "vdev" => "device",
+        "lcores" | "cpus" | "core" => "cores",
+        "gateway" | "gateway_mac" | "dst_mac" => "next_hop_mac",
+        "time" | "runtime" => "duration",
+        "warm_up" | "ramp" => "warmup",
+        _ => return None,
+    })
+}

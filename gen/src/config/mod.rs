@@ -1,0 +1,162 @@
+//! Scenario files: from TOML text and `--set` options to a [`Scenario`] that is right in itself.
+//!
+//! ```text
+//! text --(set)--> effective text --(read)--> Scenario --(validate)--> Scenario with warnings
+//! ```
+//!
+//! A value is parsed once, here, into a type that carries its unit.  The first thing that is wrong
+//! ends it with a [`ScenarioError`]: one line that names the file and line, or the option, that
+//! set the value, the key, what was there and what would be right.
+
+mod cores;
+mod error;
+mod expect;
+mod flow;
+mod limits;
+mod model;
+mod quantity;
+mod read;
+mod sections;
+mod set;
+mod source;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cores::ranges;
+pub use cores::validate_cores;
+pub use error::{Place, ScenarioError};
+pub use expect::METRICS;
+pub use model::{
+    Connect, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Op, Port, Role, Run, Scenario,
+    Transport, Verb,
+};
+pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
+pub use set::Override;
+#[cfg(test)]
+pub(crate) use validate::overhead;
+
+use read::Table;
+use source::{Seg, Source};
+use std::io::ErrorKind;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
+/// `counters` are [`METRICS`].
+pub fn keys() -> [(&'static str, &'static [&'static str]); 5] {
+    [
+        ("run", limits::RUN),
+        ("port", limits::PORT),
+        ("flow", limits::FLOW),
+        ("expect", &["flow", "counters"]),
+        ("connect", limits::CONNECT),
+    ]
+}
+
+impl Scenario {
+    /// Reads `file`, applies `changes` in order and checks the result.
+    pub fn load(file: &Path, changes: &[Override]) -> Result<Scenario, ScenarioError> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            let text = match e.kind() {
+                ErrorKind::NotFound => "no such file".to_owned(),
+                ErrorKind::PermissionDenied => "no right to read it".to_owned(),
+                ErrorKind::IsADirectory => "a directory, not a scenario file".to_owned(),
+                _ => format!("cannot be read: {e}"),
+            };
+            ScenarioError { place: Place::File(file.display().to_string()), text }
+        })?;
+        Scenario::parse(file, &text, changes)
+    }
+
+    /// As [`Scenario::load`], from text; errors call it `file`.
+    pub fn parse(file: &Path, text: &str, changes: &[Override]) -> Result<Scenario, ScenarioError> {
+        let mut source = Source::new(file, text);
+        // The file must be TOML on its own, so that its errors have its lines.
+        DeTable::parse(text).map_err(|e| source.syntax_error(&e))?;
+        let effective = set::apply(&mut source, changes)?;
+        let document = DeTable::parse(&effective).map_err(|e| source.syntax_error(&e))?;
+        let mut scenario = read(&source, document.get_ref(), &effective, file)?;
+        scenario.warnings = validate::validate(&scenario)?;
+        scenario.warnings.extend(crate::plan::overload(&scenario));
+        Ok(scenario)
+    }
+}
+
+fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<Scenario, ScenarioError> {
+    let root = Table::open(source, root, Vec::new(), "the scenario", &limits::SECTIONS)?;
+    let run = match one(source, &root, "run", limits::RUN)? {
+        Some(table) => sections::read_run(&table)?,
+        None => sections::default_run(),
+    };
+    let connect = one(source, &root, "connect", limits::CONNECT)?.as_ref().map(sections::read_connect);
+    let ports: Vec<Port> = many(source, &root, "port", Some(limits::PORT))?
+        .iter()
+        .map(sections::read_port)
+        .collect::<Result<_, _>>()?;
+    let flows: Vec<Flow> = many(source, &root, "flow", Some(limits::FLOW))?
+        .iter()
+        .map(|t| flow::read_flow(t, &ports))
+        .collect::<Result<_, _>>()?;
+    let mut expects = Vec::new();
+    for table in many(source, &root, "expect", None)? {
+        expect::read_expect(source, &table, &flows, &mut expects)?;
+    }
+    Ok(Scenario {
+        file: file.to_owned(),
+        run,
+        ports,
+        flows,
+        expects,
+        connect: connect.transpose()?,
+        text: text.to_owned(),
+        warnings: Vec::new(),
+        source: source.clone(),
+    })
+}
+
+/// The section `[name]`.
+fn one<'a>(
+    source: &'a Source,
+    root: &Table<'a>,
+    name: &str,
+    keys: &[&str],
+) -> Result<Option<Table<'a>>, ScenarioError> {
+    match root.get(name).map(Spanned::get_ref) {
+        None => Ok(None),
+        Some(DeValue::Table(table)) => {
+            Table::open(source, table, root.path_of(name), &format!("[{name}]"), keys).map(Some)
+        }
+        Some(_) => Err(ScenarioError {
+            place: root.place(name),
+            text: format!("\"{name}\" is one section: write [{name}], once"),
+        }),
+    }
+}
+
+/// The sections `[[name]]`; all keys of theirs are taken where `keys` is left out.
+fn many<'a>(
+    source: &'a Source,
+    root: &Table<'a>,
+    name: &str,
+    keys: Option<&[&str]>,
+) -> Result<Vec<Table<'a>>, ScenarioError> {
+    let Some(value) = root.get(name) else { return Ok(Vec::new()) };
+    let wrong = || ScenarioError {
+        place: root.place(name),
+        text: format!("there may be several of \"{name}\": write [[{name}]], with two brackets"),
+    };
+    let DeValue::Array(list) = value.get_ref() else { return Err(wrong()) };
+    let open = |(i, item): (usize, &'a Spanned<DeValue<'a>>)| {
+        let DeValue::Table(table) = item.get_ref() else { return Err(wrong()) };
+        let mut path = root.path_of(name);
+        path.push(Seg::Index(i));
+        match keys {
+            Some(keys) => Table::open(source, table, path, &format!("[[{name}]]"), keys),
+            None => Ok(Table::any(source, table, path, &format!("[[{name}]]"))),
+        }
+    };
+    list.iter().enumerate().map(open).collect()
+}

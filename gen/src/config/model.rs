@@ -1,0 +1,470 @@
+//! The scenario: what a run does, with units in the types.
+//!
+//! Every field is described for users in `docs/scenario.md`.
+
+use super::error::{Place, ScenarioError};
+use super::source::{KeyPath, Seg, Source};
+use roce_engine::units::{Duration, Mtu, Psn, Rate};
+use roce_engine::wire::MacAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A scenario that is right in itself; whether this machine can run it is checked apart
+/// ([`super::validate_cores`], [`crate::plan::Memory::check`]).
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The file it came from, as named by the user.
+    pub file: PathBuf,
+    /// What concerns the whole run.
+    pub run: Run,
+    /// The ports, in file order; flows name them by index.
+    pub ports: Vec<Port>,
+    /// The flows, in file order; expectations name them by index.
+    pub flows: Vec<Flow>,
+    /// What must hold at the end.
+    pub expects: Vec<Expect>,
+    /// The meeting with another process, where ports are [`Device::Remote`].
+    pub connect: Option<Connect>,
+    /// The effective TOML: the file's text with every `--set` applied.
+    pub text: String,
+    /// What is allowed but probably not meant, one sentence each.
+    pub warnings: Vec<String>,
+    /// Where every key came from.
+    pub(crate) source: Source,
+}
+
+impl Scenario {
+    /// An error about a key of port `port`, with the line that set it.
+    pub fn port_error(&self, port: usize, key: &str, text: impl fmt::Display) -> ScenarioError {
+        let text = format!("port \"{}\": key \"{key}\": {text}", self.ports[port].name);
+        ScenarioError { place: self.place("port", Some(port), Some(key)), text }
+    }
+
+    /// An error about a key of flow `flow`, with the line that set it.
+    pub fn flow_error(&self, flow: usize, key: &str, text: impl fmt::Display) -> ScenarioError {
+        let text = format!("flow \"{}\": key \"{key}\": {text}", self.flows[flow].name);
+        ScenarioError { place: self.place("flow", Some(flow), Some(key)), text }
+    }
+
+    /// An error about the expectation `expect`, with the line that set it.
+    pub fn expect_error(&self, expect: usize, text: impl fmt::Display) -> ScenarioError {
+        let e = &self.expects[expect];
+        let mut path = e.path.clone();
+        let place = self.source.place(&path);
+        path.truncate(2);
+        ScenarioError { place, text: format!("[[expect]]: key \"{}\": {text}", e.metric) }
+    }
+
+    /// The line rate that `%` and `line_rate_pct` of a flow refer to, as far as the file tells: the
+    /// speed of a NIC goes before it and is known when its link is up.
+    pub fn line_rate(&self, flow: &Flow) -> Option<Rate> {
+        self.run.line_rate.filter(|_| !matches!(self.ports[flow.data_from()].device, Device::Pci(_)))
+    }
+
+    /// Where a key of a section was set; the section itself where the key is left out.
+    pub(crate) fn place(&self, section: &str, index: Option<usize>, key: Option<&str>) -> Place {
+        let mut path: KeyPath = vec![Seg::Key(section.to_owned())];
+        path.extend(index.map(Seg::Index));
+        path.extend(key.map(|k| Seg::Key(k.to_owned())));
+        self.source.place(&path)
+    }
+}
+
+/// `[run]`: what concerns the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// How long to measure, after the warm-up; without it every flow has `messages`.
+    pub duration: Option<Duration>,
+    /// How long to run before measuring.
+    pub warmup: Duration,
+    /// How long to wait at the end for what is outstanding.
+    pub drain: Duration,
+    /// The span between two progress lines and statistics samples, at least 10 ms.
+    pub interval: Duration,
+    /// Seeds every random choice; drawn and reported when left out.
+    pub seed: Option<u64>,
+    /// The line rate at L1 for ports that have no speed of their own.
+    pub line_rate: Option<Rate>,
+    /// How often received packets have their iCRC checked.
+    pub icrc: IcrcCheck,
+    /// Whether to take hugepages.
+    pub hugepages: Hugepages,
+    /// Bytes of memory that DPDK may take; sized by need when left out.
+    pub memory: Option<u64>,
+    /// Whether a core may be named twice: its endpoints then share one worker.
+    pub share_cores: bool,
+}
+
+/// How often the iCRC of received packets is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcrcCheck {
+    /// Every packet.
+    #[default]
+    Always,
+    /// Some packets, to leave the core time at high rates.
+    Sampled,
+    /// None.
+    Off,
+}
+
+/// Whether DPDK takes hugepages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hugepages {
+    /// Where there are enough.
+    #[default]
+    Auto,
+    /// Not even where there are.
+    Never,
+    /// Refuse to start without.
+    Require,
+}
+
+/// `[[port]]`: an Ethernet port with one address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Unique among ports.
+    pub name: String,
+    /// What is behind it.
+    pub device: Device,
+    /// Its address, unique among ports.
+    pub ip: IpAddr,
+    /// Its MAC address; the device's own, or a made-up one, when left out.
+    pub mac: Option<MacAddr>,
+    /// Its Ethernet MTU: the most L3 bytes of a frame.  See [`Port::l3_mtu`] for the default.
+    pub mtu: Option<u16>,
+    /// The VLAN its frames are tagged with, 1..=4094.
+    pub vlan: Option<u16>,
+    /// The cores of its workers, one worker each; assigned at start when left out.
+    pub cores: Option<Vec<usize>>,
+    /// Whether it takes frames for any MAC address.
+    pub promiscuous: bool,
+    /// How long to wait at start for the link.
+    pub link_wait: Duration,
+    /// Where frames go when the other end is behind a router.
+    pub next_hop_mac: Option<MacAddr>,
+}
+
+impl Port {
+    /// The L3 MTU that is set, else the one its kind of device has.
+    pub fn l3_mtu(&self) -> u16 {
+        self.mtu.unwrap_or_else(|| self.device.default_mtu())
+    }
+
+    /// Whether this process drives it.
+    pub fn is_local(&self) -> bool {
+        !matches!(self.device, Device::None | Device::Remote)
+    }
+}
+
+/// What is behind a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// `ring:N`: one of two ports of this process that are joined by DPDK rings.
+    Ring(u32),
+    /// `net_...`: a DPDK virtual device.
+    Vdev {
+        /// Its driver: `net_tap`.
+        driver: String,
+        /// What DPDK is told: `net_tap0,iface=dtap0`.
+        devargs: String,
+    },
+    /// A PCI address with its domain: `0000:3b:00.0`.
+    Pci(String),
+    /// `none`: a named peer that no one answers for; needs a MAC address and takes only `uc` flows.
+    None,
+    /// `remote`: a port of another rocegen process, met through `[connect]`.
+    Remote,
+}
+
+impl Device {
+    /// The L3 MTU of a port that names none.
+    ///
+    /// Devices whose MTU is ours to choose carry a full packet of the largest path MTU; those that
+    /// lead into a kernel count as 1500, or what `framesz` holds where that is given.
+    pub fn default_mtu(&self) -> u16 {
+        match self {
+            Device::Ring(_) | Device::Pci(_) | Device::None | Device::Remote => 4200,
+            Device::Vdev { driver, .. } => match driver.as_str() {
+                "net_null" | "net_ring" | "net_pcap" => 4200,
+                "net_af_packet" => self.frame_limit().map_or(1500, |(limit, _)| limit),
+                _ => 1500,
+            },
+        }
+    }
+
+    /// The most L3 bytes that a device option allows, and that option, where one does.
+    ///
+    /// The kernel puts 66 bytes before an Ethernet frame in a slot of a packet ring, the frame has
+    /// 14 more before its L3 part.
+    pub(crate) fn frame_limit(&self) -> Option<(u16, String)> {
+        match self {
+            Device::Vdev { driver, .. } if driver == "net_af_packet" => {
+                let framesz: u32 = self.devarg("framesz")?.parse().ok()?;
+                let limit = framesz.saturating_sub(80).min(u32::from(u16::MAX)) as u16;
+                Some((limit, format!("framesz={framesz}")))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a `key=value` part of a virtual device's arguments.
+    pub fn devarg(&self, key: &str) -> Option<&str> {
+        let Device::Vdev { devargs, .. } = self else { return None };
+        devargs.split(',').skip(1).find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Ring(n) => write!(f, "ring:{n}"),
+            Device::Vdev { devargs, .. } => f.write_str(devargs),
+            Device::Pci(address) => f.write_str(address),
+            Device::None => f.write_str("none"),
+            Device::Remote => f.write_str("remote"),
+        }
+    }
+}
+
+/// `[[flow]]`: one kind of message between two ports, over one or more queue pairs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Unique among flows.
+    pub name: String,
+    /// Index of the port that posts the work requests.
+    pub from: usize,
+    /// Index of the other port.
+    pub to: usize,
+    /// What is posted.
+    pub verb: Verb,
+    /// Reliable or unreliable connection.
+    pub transport: Transport,
+    /// Bytes of a message, 0..=2^31.
+    pub size: u32,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Work requests outstanding on each queue pair.
+    pub depth: u32,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// What the whole flow, all its queue pairs together, is paced to.
+    pub rate: FlowRate,
+    /// The most packets a paced flow sends back to back.
+    pub burst: u32,
+    /// Messages that each queue pair sends; no bound when left out.
+    pub messages: Option<u64>,
+    /// Whether the side that gets the payload checks every byte.
+    pub verify: bool,
+    /// The traffic class byte: DSCP in the upper six bits, ECN in the lower two.
+    pub tos: u8,
+    /// The priority of its VLAN tags, 0..=7.
+    pub pcp: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// An ACK is missed after 4.096 us x 2^this; 0 is never.
+    pub ack_timeout: u8,
+    /// Times that a request is repeated after a timeout or a sequence NAK, 0..=7.
+    pub retry_cnt: u8,
+    /// Times that a request is repeated after a receiver was not ready; 7 is for ever.
+    pub rnr_retry: u8,
+    /// Code of the wait that a receiver asks for when it is not ready, 0..=31.
+    pub min_rnr_timer: u8,
+    /// READ requests outstanding on a queue pair, 1..=128.
+    pub max_rd_atomic: u8,
+    /// The most packets the responder answers with one ACK.
+    pub ack_interval: u32,
+    /// The most unacknowledged packets of a queue pair.
+    pub window: u32,
+    /// First PSN of every queue pair; random when left out.
+    pub psn: Option<Psn>,
+}
+
+impl Flow {
+    /// The index of the port that sends the payload: the other end for READ.
+    pub fn data_from(&self) -> usize {
+        if self.verb == Verb::Read { self.to } else { self.from }
+    }
+}
+
+/// What is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// RDMA WRITE.
+    Write,
+    /// RDMA WRITE with immediate data.
+    WriteImm,
+    /// SEND.
+    Send,
+    /// SEND with immediate data.
+    SendImm,
+    /// RDMA READ.
+    Read,
+}
+
+impl Verb {
+    /// All of them, in the order in which messages name them.
+    pub const ALL: [Verb; 5] = [Verb::Write, Verb::WriteImm, Verb::Send, Verb::SendImm, Verb::Read];
+
+    /// As scenario files and results spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Verb::Write => "write",
+            Verb::WriteImm => "write_imm",
+            Verb::Send => "send",
+            Verb::SendImm => "send_imm",
+            Verb::Read => "read",
+        }
+    }
+
+    /// Whether the last packet carries immediate data.
+    pub const fn has_imm(self) -> bool {
+        matches!(self, Verb::WriteImm | Verb::SendImm)
+    }
+
+    /// Whether a message uses up a receive request at the other end.
+    pub const fn takes_recv(self) -> bool {
+        matches!(self, Verb::Send | Verb::SendImm | Verb::WriteImm)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The service of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+}
+
+impl Transport {
+    /// As scenario files and results spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Transport::Rc => "rc",
+            Transport::Uc => "uc",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a flow is paced to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FlowRate {
+    /// Not paced.
+    Unlimited,
+    /// A share of the line rate at L1, above 0 and at most 100.
+    Percent(f64),
+    /// Bits per second, counted at a layer.
+    Bits {
+        /// How many.
+        rate: Rate,
+        /// What is counted.
+        layer: Layer,
+    },
+    /// Packets with payload per second.
+    Packets(f64),
+    /// Messages per second.
+    Messages(f64),
+}
+
+/// What a rate in bits per second counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// The frame, its FCS (4 B), preamble (8 B) and gap (12 B).
+    #[default]
+    L1,
+    /// The frame without its FCS.
+    L2,
+    /// Payload.
+    Goodput,
+}
+
+impl Layer {
+    /// As scenario files spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Layer::L1 => "l1",
+            Layer::L2 => "l2",
+            Layer::Goodput => "goodput",
+        }
+    }
+}
+
+/// `[connect]`: how two processes that drive the two ends of flows meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connect {
+    /// Which side this process is.
+    pub role: Role,
+    /// How long to wait for the other side at each step.
+    pub timeout: Duration,
+}
+
+/// The side that a process takes in the meeting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Waits for the other side on this TCP address.
+    Listen(SocketAddr),
+    /// Calls the other side at this `host:port`.
+    Peer(String),
+}
+
+/// One line of `[[expect]]`: a metric of the result that must hold at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expect {
+    /// The flow it is about; the whole run when left out: sums of counts and rates, the worst of
+    /// percentiles and shares.
+    pub flow: Option<usize>,
+    /// Its name: one of [`super::METRICS`], or `counters.` and the name of a counter.
+    pub metric: String,
+    /// How the result is compared.
+    pub op: Op,
+    /// With what: nanoseconds for times, Gb/s, 1/s, per cent or a count for the others.
+    pub value: f64,
+    /// As the user wrote it: `>= 98`.
+    pub text: String,
+    /// The key that set it.
+    pub(crate) path: KeyPath,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `>=`
+    Ge,
+    /// `<=`
+    Le,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `>`
+    Gt,
+    /// `<`
+    Lt,
+}
+
+impl Op {
+    /// Whether `got` compares to `want` so.  A value that is not a number never passes.
+    pub fn holds(self, got: f64, want: f64) -> bool {
+        match self {
+            Op::Ge => got >= want,
+            Op::Le => got <= want,
+            Op::Eq => got == want,
+            Op::Ne => !got.is_nan() && got != want,
+            Op::Gt => got > want,
+            Op::Lt => got < want,
+        }
+    }
+}

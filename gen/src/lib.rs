@@ -1,0 +1,19 @@
+//! The traffic generator behind the `rocegen` command.
+//!
+//! A run begins as a scenario file: [`config`] turns it into a [`config::Scenario`] whose values
+//! carry their units and have passed every check that needs no machine.  [`plan`] works out what
+//! the scenario puts on the wire, [`machine`] what this computer has to offer, and [`check`] prints
+//! both without starting anything.  [`run`] starts it: ports, workers and queue pairs; [`workload`]
+//! posts and checks messages on the workers, [`measure`] is what they count, [`report`] what is said
+//! in the end.  [`cli`] holds the command line.
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod machine;
+pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod workload;

@@ -1,0 +1,143 @@
+//! What is measured: samples that workers fill and the control thread takes apart.
+
+mod latency;
+
+pub use latency::Latency;
+
+use roce_engine::transport::QpCounters;
+use roce_engine::units::{Instant, Qpn};
+use roce_engine::verbs::CompletionStatus;
+use roce_engine::worker::{EndpointCounters, Load};
+
+/// How a queue pair of a flow ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpFailure {
+    /// Index of the queue pair in the flow.
+    pub qp: u32,
+    /// Its number.
+    pub qpn: Qpn,
+    /// The peer's.
+    pub dest_qpn: Qpn,
+    /// The first error.
+    pub status: CompletionStatus,
+    /// When.
+    pub at: Instant,
+}
+
+/// The first wrong payload of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongPayload {
+    /// Index of the queue pair in the flow.
+    pub qp: u32,
+    /// The message's number on its queue pair.
+    pub message: u64,
+    /// Offset of the first wrong byte.
+    pub offset: u64,
+}
+
+/// What one worker knows of a flow, counted since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowStats {
+    /// Messages posted.
+    pub posted: u64,
+    /// Messages completed without error.
+    pub completed: u64,
+    /// Messages that ended in error, flushed ones included.
+    pub failed: u64,
+    /// Messages posted and not yet ended.
+    pub outstanding: u64,
+    /// Messages that the receiving side took.
+    pub received: u64,
+    /// Messages whose payload was checked.
+    pub verified: u64,
+    /// Messages that were wrong: lost, doubled, torn or misplaced bytes.
+    pub verify_errors: u64,
+    /// Messages that went missing on an unreliable connection.
+    pub lost: u64,
+    /// When the last message ended.
+    pub last: Instant,
+    /// Counters of the queue pairs of the `from` side and of the `to` side.
+    pub counters: [QpCounters; 2],
+    /// The first failure.
+    pub failure: Option<QpFailure>,
+    /// Queue pairs that failed.
+    pub failed_qps: u64,
+    /// The first wrong payload.
+    pub wrong: Option<WrongPayload>,
+}
+
+impl FlowStats {
+    /// Adds what another worker knows of the same flow.
+    pub fn add(&mut self, other: &FlowStats) {
+        self.posted += other.posted;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.outstanding += other.outstanding;
+        self.received += other.received;
+        self.verified += other.verified;
+        self.verify_errors += other.verify_errors;
+        self.lost += other.lost;
+        self.last = self.last.max(other.last);
+        for (sum, more) in self.counters.iter_mut().zip(&other.counters) {
+            sum.add(more);
+        }
+        self.failed_qps += other.failed_qps;
+        self.failure = match (self.failure, other.failure) {
+            (Some(a), Some(b)) => Some(if a.at <= b.at { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        self.wrong = self.wrong.or(other.wrong);
+    }
+
+    /// Whether each message that was posted has ended or is outstanding, and each PSN likewise.
+    pub fn is_balanced(&self) -> bool {
+        let open: u64 = self.counters.iter().map(|c| c.psns_sent - c.psns_acked - c.psns_failed).sum();
+        self.posted == self.completed + self.failed + self.outstanding && (self.outstanding != 0 || open == 0)
+    }
+}
+
+/// A flow's part of a sample.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSample {
+    /// Counts since the start.
+    pub stats: FlowStats,
+    /// Latencies since the last sample.
+    pub latency: Latency,
+}
+
+/// What one worker knows of a port.
+#[derive(Clone, Debug, Default)]
+pub struct PortSample {
+    /// Index of the port in the scenario.
+    pub port: usize,
+    /// Frames by their fate.
+    pub counters: EndpointCounters,
+    /// Completions that found no room.
+    pub cq_overflow: u64,
+}
+
+/// A sample of a worker: travels to the worker empty and comes back full.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// When it was filled.
+    pub at: Instant,
+    /// By flow of the scenario.
+    pub flows: Vec<FlowSample>,
+    /// The ports of the worker.
+    pub ports: Vec<PortSample>,
+    /// How the worker spent its time.
+    pub load: Load,
+    /// Whether it has nothing outstanding.
+    pub idle: bool,
+}
+
+impl Sample {
+    /// An empty sample for `flows` flows and `ports` ports of a worker.
+    pub fn new(flows: usize, ports: usize) -> Sample {
+        Sample {
+            flows: vec![FlowSample::default(); flows],
+            ports: vec![PortSample::default(); ports],
+            ..Sample::default()
+        }
+    }
+}

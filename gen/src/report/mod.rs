@@ -1,0 +1,156 @@
+//! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
+
+mod expect;
+mod hdr;
+mod output;
+mod result;
+mod table;
+
+pub use output::{Outputs, print};
+pub use result::{FlowResult, RunResult};
+
+use crate::config::{Scenario, Verb};
+use crate::measure::{FlowStats, Latency};
+use crate::run::Environment;
+use roce_engine::io::dpdk::PortStats;
+use roce_engine::io::pcap::Capture;
+use roce_engine::units::{Duration, Instant, Rate};
+use roce_engine::worker::{EndpointCounters, Load};
+use std::process::ExitCode;
+
+/// What was measured of a flow.
+#[derive(Clone, Debug)]
+pub struct FlowMeasure {
+    /// Counts when measuring began, ended, and after the drain.
+    pub base: FlowStats,
+    /// When it ended.
+    pub end: FlowStats,
+    /// After the drain.
+    pub last: FlowStats,
+    /// The span of the measurement.
+    pub elapsed: Duration,
+    /// Latencies of all messages that ended after the warm-up.
+    pub latency: Latency,
+    /// The line rate that shares are of.
+    pub line_rate: Option<Rate>,
+    /// What the other process said: messages received, verified, wrong.
+    pub peer: Option<(u64, u64, u64)>,
+}
+
+/// What was measured of a port.
+#[derive(Clone, Debug)]
+pub struct PortMeasure {
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// The driver of DPDK's.
+    pub driver: String,
+    /// Offloads in use.
+    pub offloads: Vec<&'static str>,
+    /// Frames by their fate.
+    pub counters: EndpointCounters,
+    /// What the driver counted.
+    pub driver_stats: PortStats,
+    /// Frames that have not come back to their pools.
+    pub frames_out: u32,
+}
+
+/// How a worker spent the time after the warm-up.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerMeasure {
+    /// Its core.
+    pub core: usize,
+    /// Share of the time in which it had something to do, 0..=1.
+    pub busy: f64,
+    /// Turns of the poll loop in which there was nothing.
+    pub idle_turns: u64,
+    /// Turns.
+    pub turns: u64,
+    /// The longest turn since the start.
+    pub longest: Duration,
+}
+
+impl WorkerMeasure {
+    /// What happened between two moments.
+    pub fn between(core: usize, before: &Load, after: &Load) -> WorkerMeasure {
+        let total = after.total.as_nanos() - before.total.as_nanos();
+        let busy = after.busy.as_nanos() - before.busy.as_nanos();
+        WorkerMeasure {
+            core,
+            busy: busy as f64 / total.max(1) as f64,
+            idle_turns: after.idle_turns - before.idle_turns,
+            turns: after.turns - before.turns,
+            longest: after.longest,
+        }
+    }
+}
+
+/// The latencies of an interval.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// From when.
+    pub from: Instant,
+    /// To when.
+    pub to: Instant,
+    /// By flow.
+    pub latency: Vec<Latency>,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// Whether the user ended it.
+    pub interrupted: bool,
+    /// Where it ran.
+    pub environment: Environment,
+    /// Wall-clock time of its origin, in nanoseconds since 1970.
+    pub origin_ns: u64,
+    /// By flow of the scenario.
+    pub flows: Vec<FlowMeasure>,
+    /// The local ports.
+    pub ports: Vec<PortMeasure>,
+    /// The workers.
+    pub workers: Vec<WorkerMeasure>,
+    /// The intervals of the measurement.
+    pub intervals: Vec<Interval>,
+    /// The recordings, by port name.
+    pub captures: Vec<(String, Capture)>,
+    /// Completions that found no room.
+    pub cq_overflow: u64,
+}
+
+/// A run and its verdict.
+#[derive(Debug)]
+pub struct Judged {
+    /// The run.
+    pub run: Finished,
+    /// The result.
+    pub result: RunResult,
+}
+
+impl Finished {
+    /// Works the result out, and judges it.
+    pub fn judged(self, scenario: &Scenario) -> Judged {
+        let result = RunResult::of(scenario, &self);
+        Judged { run: self, result }
+    }
+}
+
+impl Judged {
+    /// 0 for pass, 1 for fail, 130 when the user ended the run.
+    pub fn exit_code(&self) -> ExitCode {
+        match (self.run.interrupted, self.result.passed()) {
+            (true, _) => ExitCode::from(130),
+            (false, true) => ExitCode::SUCCESS,
+            (false, false) => ExitCode::from(1),
+        }
+    }
+}
+
+/// What the receiving side of a flow is, in words: messages of a READ are checked where they arrive.
+pub(crate) fn checks_at_sender(verb: Verb) -> bool {
+    verb == Verb::Read
+}

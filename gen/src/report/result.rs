@@ -1,0 +1,407 @@
+//! The result: one JSON object, the same for every way to look at it.
+
+use super::expect::{self, ExpectationResult};
+use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
+use crate::config::{Flow, Scenario};
+use crate::measure::Latency;
+use crate::plan::FlowPlan;
+use crate::run::Environment;
+use roce_engine::transport::QpCounters;
+use roce_engine::wire::DropReason;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// `rocegen-result-1`.
+    pub schema: &'static str,
+    /// `pass`, `fail` or `interrupted`.
+    pub verdict: &'static str,
+    /// Why it failed, one sentence each.
+    pub reasons: Vec<String>,
+    /// The scenario file.
+    pub scenario: String,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// Whether every frame and every message has exactly one fate.
+    pub balanced: bool,
+    /// By flow.
+    pub flows: Vec<FlowResult>,
+    /// By local port.
+    pub ports: Vec<PortResult>,
+    /// By worker.
+    pub workers: Vec<WorkerResult>,
+    /// By expectation.
+    pub expectations: Vec<ExpectationResult>,
+}
+
+/// The result of a flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// What it posted.
+    pub verb: &'static str,
+    /// `rc` or `uc`.
+    pub transport: &'static str,
+    /// Bytes of a message.
+    pub size_bytes: u32,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Messages outstanding on each.
+    pub depth: u32,
+    /// Path MTU in bytes.
+    pub mtu: usize,
+    /// The measured span: warm-up and drain are outside of it.
+    pub elapsed_s: f64,
+    /// Messages that ended well after the warm-up, those of the drain included.
+    pub messages: u64,
+    /// Those of the warm-up.
+    pub messages_warmup: u64,
+    /// Messages that ended in error, at any time.
+    pub messages_failed: u64,
+    /// Messages that had not ended when the drain was over.
+    pub messages_outstanding: u64,
+    /// Messages that the other side took, at any time; `null` when nobody told.
+    pub messages_received: Option<u64>,
+    /// Messages that went missing on an unreliable connection.
+    pub messages_lost: u64,
+    /// Messages whose every byte was checked.
+    pub messages_verified: u64,
+    /// Messages that were wrong.
+    pub verify_errors: u64,
+    /// Payload bytes of `messages`.
+    pub bytes: u64,
+    /// Payload, in the measured span.
+    pub goodput_gbps: f64,
+    /// Frames without FCS.
+    pub l2_gbps: f64,
+    /// Frames, FCS, preamble and gap.
+    pub l1_gbps: f64,
+    /// What shares are of; `null` when the port has no speed and the scenario gives none.
+    pub line_rate_gbps: Option<f64>,
+    /// `l1_gbps` of it.
+    pub line_rate_pct: Option<f64>,
+    /// Messages a second.
+    pub message_rate: f64,
+    /// Packets with payload a second.
+    pub packet_rate: f64,
+    /// Packets sent again.
+    pub retransmits: u64,
+    /// From when a message was due or posted to its completion; `null` without messages.
+    pub latency_ns: Option<LatencyResult>,
+    /// Counters of both sides' queue pairs, since the start.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyResult {
+    /// Messages.
+    pub count: u64,
+    /// The shortest.
+    pub min: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 %.
+    pub p90: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// 99.9 %.
+    pub p99_9: u64,
+    /// 99.99 %.
+    pub p99_99: u64,
+    /// The longest.
+    pub max: u64,
+    /// Messages that took longer than the histogram tells apart, 60 s.
+    pub beyond_60s: u64,
+}
+
+/// The result of a port.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortResult {
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// DPDK's driver.
+    pub driver: String,
+    /// Offloads in use.
+    pub offloads: Vec<&'static str>,
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Their bytes without FCS.
+    pub rx_bytes: u64,
+    /// Their bytes without FCS.
+    pub tx_bytes: u64,
+    /// Received frames that moved a connection.
+    pub delivered: u64,
+    /// Received frames that moved nothing and were answered.
+    pub answered: u64,
+    /// Received frames that were dropped, by reason; reasons that did not occur are left out.
+    pub rx_dropped: BTreeMap<&'static str, u64>,
+    /// Frames that the device lost for want of room.
+    pub rx_missed: u64,
+    /// Turns in which the port did not take all that was there to send.
+    pub tx_full_turns: u64,
+    /// Turns in which there was no memory for frames.
+    pub tx_no_memory_turns: u64,
+}
+
+/// How a worker spent its time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WorkerResult {
+    /// Its core.
+    pub core: usize,
+    /// Share of the time in which it had something to do, in per cent.
+    pub busy_pct: f64,
+    /// Turns of the poll loop.
+    pub turns: u64,
+    /// Turns in which there was nothing to do.
+    pub idle_turns: u64,
+    /// The longest turn in nanoseconds: the poll loop was away for so long.
+    pub longest_turn_ns: u64,
+}
+
+impl RunResult {
+    /// Works everything out.
+    pub fn of(s: &Scenario, run: &Finished) -> RunResult {
+        let flows: Vec<_> = s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
+        let ports: Vec<_> = run.ports.iter().map(PortResult::of).collect();
+        let expectations = expect::judge(s, &flows, &ports);
+        let (balanced, mut reasons) = balance(s, run);
+        for (flow, measure) in flows.iter().zip(&run.flows) {
+            reasons.extend(failures(s, flow, measure));
+        }
+        for e in expectations.iter().filter(|e| !e.pass) {
+            let of = e.flow.as_ref().map_or(String::new(), |f| format!("flow \"{f}\": "));
+            let got = e.got.map_or("nothing".to_string(), |g| format!("{g}"));
+            reasons.push(format!("{of}{} is {got}, expected {}", e.metric, e.want));
+        }
+        RunResult {
+            schema: "rocegen-result-1",
+            verdict: match (run.interrupted, reasons.is_empty()) {
+                (true, _) => "interrupted",
+                (false, true) => "pass",
+                (false, false) => "fail",
+            },
+            reasons,
+            scenario: s.file.display().to_string(),
+            seed: run.seed,
+            environment: run.environment.clone(),
+            balanced,
+            flows,
+            ports,
+            workers: run.workers.iter().map(WorkerResult::of).collect(),
+            expectations,
+        }
+    }
+
+    /// Whether the verdict is pass.
+    pub fn passed(&self) -> bool {
+        self.reasons.is_empty()
+    }
+}
+
+impl FlowResult {
+    fn of(s: &Scenario, flow: &Flow, m: &FlowMeasure) -> FlowResult {
+        let window = m.end.completed - m.base.completed;
+        let seconds = m.elapsed.as_secs_f64();
+        let message_rate = if seconds > 0.0 { window as f64 / seconds } else { 0.0 };
+        let plan = FlowPlan::of(s, flow);
+        let rates = plan.rates(message_rate);
+        let messages = m.last.completed - m.base.completed;
+        let mut counters = m.last.counters[0];
+        counters.add(&m.last.counters[1]);
+        let (received, verified, wrong) = match m.peer {
+            Some((received, verified, wrong)) if !super::checks_at_sender(flow.verb) => {
+                (Some(received), verified, wrong)
+            }
+            _ => {
+                let known = s.ports[flow.to].is_local() || super::checks_at_sender(flow.verb);
+                (known.then_some(m.last.received), m.last.verified, m.last.verify_errors)
+            }
+        };
+        let line = m.line_rate.map(|r| r.as_gbps());
+        FlowResult {
+            name: flow.name.clone(),
+            verb: flow.verb.as_str(),
+            transport: flow.transport.as_str(),
+            size_bytes: flow.size,
+            qps: flow.qps,
+            depth: flow.depth,
+            mtu: flow.mtu.bytes(),
+            elapsed_s: seconds,
+            messages,
+            messages_warmup: m.base.completed,
+            messages_failed: m.last.failed,
+            messages_outstanding: m.last.outstanding,
+            messages_received: received,
+            messages_lost: m.last.lost,
+            messages_verified: verified,
+            verify_errors: wrong,
+            bytes: messages * u64::from(flow.size),
+            goodput_gbps: rates.goodput_bps / 1e9,
+            l2_gbps: rates.l2_bps / 1e9,
+            l1_gbps: rates.l1_bps / 1e9,
+            line_rate_gbps: line,
+            line_rate_pct: line.map(|line| rates.l1_bps / 1e9 / line * 100.0),
+            message_rate,
+            packet_rate: message_rate * f64::from(plan.packets),
+            retransmits: counters.retransmits,
+            latency_ns: LatencyResult::of(&m.latency),
+            counters: counters.values().collect(),
+        }
+    }
+}
+
+impl LatencyResult {
+    fn of(l: &Latency) -> Option<LatencyResult> {
+        let p = |percent| l.percentile_ns(percent);
+        Some(LatencyResult {
+            count: l.count(),
+            min: l.min_ns()?,
+            mean: l.mean_ns()?,
+            p50: p(50.0)?,
+            p90: p(90.0)?,
+            p99: p(99.0)?,
+            p99_9: p(99.9)?,
+            p99_99: p(99.99)?,
+            max: l.max_ns()?,
+            beyond_60s: l.beyond(),
+        })
+    }
+}
+
+impl PortResult {
+    fn of(m: &PortMeasure) -> PortResult {
+        let c = &m.counters;
+        let dropped = DropReason::ALL.iter().map(|r| (r.name(), c.dropped[*r as usize]));
+        PortResult {
+            name: m.name.clone(),
+            device: m.device.clone(),
+            driver: m.driver.clone(),
+            offloads: m.offloads.clone(),
+            rx_packets: c.rx_packets,
+            tx_packets: c.tx_packets,
+            rx_bytes: c.rx_bytes,
+            tx_bytes: c.tx_bytes,
+            delivered: c.delivered,
+            answered: c.answered,
+            rx_dropped: dropped.filter(|(_, n)| *n != 0).collect(),
+            rx_missed: m.driver_stats.rx_missed + m.driver_stats.rx_nombuf,
+            tx_full_turns: c.tx_full_turns,
+            tx_no_memory_turns: c.tx_no_memory_turns,
+        }
+    }
+}
+
+impl WorkerResult {
+    fn of(m: &WorkerMeasure) -> WorkerResult {
+        WorkerResult {
+            core: m.core,
+            busy_pct: m.busy * 100.0,
+            turns: m.turns,
+            idle_turns: m.idle_turns,
+            longest_turn_ns: m.longest.as_nanos(),
+        }
+    }
+}
+
+/// Whether the totals balance, and what does not.
+fn balance(s: &Scenario, run: &Finished) -> (bool, Vec<String>) {
+    let mut wrong = Vec::new();
+    for port in &run.ports {
+        let c = &port.counters;
+        if !c.is_balanced() {
+            wrong.push(format!(
+                "port \"{}\": totals do not balance: {} received, {} delivered, {} answered, {} dropped",
+                port.name,
+                c.rx_packets + c.crossed_in,
+                c.delivered,
+                c.answered,
+                c.dropped_total(),
+            ));
+        }
+    }
+    for (flow, m) in s.flows.iter().zip(&run.flows) {
+        if !m.last.is_balanced() {
+            let l = &m.last;
+            wrong.push(format!(
+                "flow \"{}\": totals do not balance: {} posted, {} completed, {} failed, {} outstanding",
+                flow.name, l.posted, l.completed, l.failed, l.outstanding
+            ));
+        }
+    }
+    if run.cq_overflow != 0 {
+        wrong.push(format!("{} completions were lost: completion queue full", run.cq_overflow));
+    }
+    (wrong.is_empty(), wrong)
+}
+
+/// What went wrong in a flow, in words.
+fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let config = s.flows.iter().find(|f| f.name == flow.name);
+    if let Some(f) = m.last.failure {
+        let peer = config.map_or(String::new(), |c| s.ports[c.to].ip.to_string());
+        let hint = match f.status {
+            roce_engine::verbs::CompletionStatus::RetryExcErr => {
+                ": the peer does not answer; is it up, and is this its address?"
+            }
+            roce_engine::verbs::CompletionStatus::RemInvReqErr => {
+                ": the peer refused the request; check that both sides have the same mtu and verbs"
+            }
+            _ => "",
+        };
+        reasons.push(format!(
+            "flow \"{}\": {} messages failed on {} queue pairs, first {} on queue pair {} (QPN {}, peer {peer} QPN \
+             {}) after {}{hint}",
+            flow.name,
+            flow.messages_failed,
+            m.last.failed_qps,
+            f.status.name(),
+            f.qp,
+            f.qpn,
+            f.dest_qpn,
+            f.at.since(roce_engine::units::Instant::ZERO),
+        ));
+    } else if flow.messages_failed != 0 {
+        reasons.push(format!("flow \"{}\": {} messages failed", flow.name, flow.messages_failed));
+    }
+    if flow.messages_outstanding != 0 {
+        reasons.push(format!(
+            "flow \"{}\": {} messages were unacknowledged at the end of the drain",
+            flow.name, flow.messages_outstanding
+        ));
+    }
+    if flow.verify_errors != 0 {
+        let place = m.last.wrong.map_or(String::new(), |w| {
+            format!(", first at byte {} of message {} of queue pair {}", w.offset, w.message, w.qp)
+        });
+        reasons.push(format!("flow \"{}\": {} messages were wrong{place}", flow.name, flow.verify_errors));
+    }
+    if let (Some(received), Some(config)) = (flow.messages_received, config) {
+        let ended = m.last.completed + m.last.failed + m.last.outstanding;
+        let reliable = config.transport == crate::config::Transport::Rc;
+        if reliable && !super::checks_at_sender(config.verb) && received < m.last.completed {
+            reasons.push(format!(
+                "flow \"{}\": {} messages completed, of {ended}, but only {received} were received",
+                flow.name, m.last.completed
+            ));
+        }
+    }
+    reasons
+}
+
+/// The names of all counters of a flow.
+pub(super) fn counter_names() -> &'static [&'static str] {
+    QpCounters::NAMES
+}

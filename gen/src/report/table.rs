@@ -1,0 +1,130 @@
+//! The result for a person: verdict first, rates side by side, latency, what went wrong.
+
+use super::result::{FlowResult, RunResult};
+use roce_engine::units::Duration;
+use std::fmt::{self, Write};
+
+impl fmt::Display for RunResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &self.environment;
+        writeln!(f, "rocegen {}  DPDK {}  {}", e.rocegen, e.dpdk, e.cpu)?;
+        writeln!(f, "memory: {}", e.memory)?;
+        writeln!(f)?;
+        rates(f, &self.flows)?;
+        writeln!(f)?;
+        latencies(f, &self.flows)?;
+        writeln!(f)?;
+        for p in &self.ports {
+            write!(
+                f,
+                "port {:<10} {:<22} tx {:>12}  rx {:>12}  delivered {}  answered {}",
+                p.name, p.device, p.tx_packets, p.rx_packets, p.delivered, p.answered
+            )?;
+            for (reason, n) in &p.rx_dropped {
+                write!(f, "  {reason} {n}")?;
+            }
+            writeln!(f)?;
+        }
+        for w in &self.workers {
+            writeln!(
+                f,
+                "core {:<3} busy {:>5.1} %  turns {}  longest {}",
+                w.core,
+                w.busy_pct,
+                w.turns,
+                Duration::from_nanos(w.longest_turn_ns)
+            )?;
+        }
+        writeln!(f)?;
+        for e in &self.expectations {
+            let of = e.flow.as_deref().unwrap_or("run");
+            let got = e.got.map_or("nothing".to_string(), number);
+            let mark = if e.pass { "ok  " } else { "FAIL" };
+            writeln!(f, "{mark} {of}: {} {} (got {got})", e.metric, e.want)?;
+        }
+        for reason in &self.reasons {
+            writeln!(f, "  {reason}")?;
+        }
+        writeln!(f, "verdict: {}", self.verdict)
+    }
+}
+
+fn rates(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<14} {:<9} {:>9} {:>5} {:>9} {:>9} {:>9} {:>7} {:>13} {:>9} {:>7} {:>7}",
+        "flow",
+        "verb",
+        "size",
+        "qps",
+        "L1 Gb/s",
+        "L2 Gb/s",
+        "goodput",
+        "line %",
+        "messages/s",
+        "Mpkt/s",
+        "failed",
+        "resent"
+    )?;
+    for r in flows {
+        let share = r.line_rate_pct.map_or("-".into(), |p| format!("{p:.2}"));
+        writeln!(
+            f,
+            "{:<14} {:<9} {:>9} {:>5} {:>9.3} {:>9.3} {:>9.3} {share:>7} {:>13.0} {:>9.3} {:>7} {:>7}",
+            r.name,
+            r.verb,
+            size(r.size_bytes),
+            r.qps,
+            r.l1_gbps,
+            r.l2_gbps,
+            r.goodput_gbps,
+            r.message_rate,
+            r.packet_rate / 1e6,
+            r.messages_failed,
+            r.retransmits,
+        )?;
+    }
+    Ok(())
+}
+
+fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<14} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  verified",
+        "latency", "messages", "min", "p50", "p99", "p99.9", "p99.99", "max"
+    )?;
+    for r in flows {
+        let mut line = format!("{:<14} ", r.name);
+        match r.latency_ns {
+            Some(l) => {
+                let _ = write!(line, "{:>12}", l.count);
+                for ns in [l.min, l.p50, l.p99, l.p99_9, l.p99_99, l.max] {
+                    let _ = write!(line, " {:>10}", Duration::from_nanos(ns).to_string());
+                }
+            }
+            None => line += "no samples",
+        }
+        let verified = match (r.messages_verified, r.verify_errors) {
+            (0, 0) => "off".to_string(),
+            (n, 0) => format!("{n} right"),
+            (n, wrong) => format!("{wrong} of {n} WRONG"),
+        };
+        writeln!(f, "{line}  {verified}")?;
+    }
+    Ok(())
+}
+
+/// 1 MiB, 64 KiB, 100 B.
+fn size(bytes: u32) -> String {
+    match bytes {
+        b if b != 0 && b % (1 << 20) == 0 => format!("{} MiB", b >> 20),
+        b if b != 0 && b % (1 << 10) == 0 => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}
+
+/// Up to three decimals.
+fn number(n: f64) -> String {
+    let text = format!("{n:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}

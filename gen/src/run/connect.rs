@@ -1,0 +1,292 @@
+//! How the two sides of a flow learn each other's queue pairs.
+//!
+//! Two ports of this process simply know.  A port of another process is met over
+//! TCP: each side sends one line of JSON at each step, and waits for the other's.
+
+use super::EnvironmentError;
+use crate::config::{Connect, Role};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// Both sides must speak the same.
+const PROTOCOL: &str = "rocegen-connect-1";
+/// The longest line: 16384 queue pairs of all flows.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// What one side of a queue pair tells the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct QpInfo {
+    /// Its number.
+    pub(super) qpn: u32,
+    /// The first PSN that it sends.
+    pub(super) psn: u32,
+    /// Address of its buffers.
+    pub(super) va: u64,
+    /// Their key.
+    pub(super) rkey: u32,
+}
+
+/// What one side tells of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FlowInfo {
+    /// The flow's name.
+    pub(super) name: String,
+    /// All that both sides must agree on, as text.
+    pub(super) agreed: String,
+    /// Which port the telling side is.
+    pub(super) port: String,
+    /// That port's MAC address.
+    pub(super) mac: String,
+    /// Its queue pairs.
+    pub(super) qps: Vec<QpInfo>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    protocol: String,
+    seed: u64,
+    flows: Vec<FlowInfo>,
+}
+
+/// What a side that only receives tells at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    /// By flow: name, messages received, verified, wrong.
+    pub(super) flows: Vec<(String, u64, u64, u64)>,
+}
+
+/// The line to the other process.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    stream: BufReader<TcpStream>,
+    peer: String,
+}
+
+impl Meeting {
+    /// Waits for the other side, or calls it until it answers.
+    ///
+    /// # Errors
+    /// It did not come in time, or the address is not ours to listen on.
+    pub(super) fn open(connect: &Connect, give_up: &dyn Fn() -> bool) -> Result<Meeting, EnvironmentError> {
+        let clock = roce_engine::io::MonotonicClock::new();
+        let timeout = Duration::from_nanos(connect.timeout.as_nanos());
+        let (stream, peer) = match &connect.role {
+            Role::Listen(address) => {
+                let fail =
+                    |e: std::io::Error| EnvironmentError(format!("connect: cannot listen on {address}: {e}"));
+                let listener = TcpListener::bind(address).map_err(fail)?;
+                listener.set_nonblocking(true).map_err(fail)?;
+                let stream = wait(clock, timeout, give_up, || match listener.accept() {
+                    Ok((stream, _)) => Ok(Some(stream)),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
+                    Err(e) => Err(fail(e)),
+                })?;
+                let waited = || {
+                    EnvironmentError(format!("connect: no peer came to {address} within {}", connect.timeout))
+                };
+                (stream.ok_or_else(waited)?, address.to_string())
+            }
+            Role::Peer(address) => {
+                let mut last = String::from("no address");
+                let stream = wait(clock, timeout, give_up, || {
+                    let found = address.to_socket_addrs().map(|mut a| a.next());
+                    match found {
+                        Ok(Some(to)) => match TcpStream::connect_timeout(&to, Duration::from_secs(1)) {
+                            Ok(stream) => return Ok(Some(stream)),
+                            Err(e) => last = e.to_string(),
+                        },
+                        Ok(None) => {}
+                        Err(e) => last = e.to_string(),
+                    }
+                    Ok(None)
+                })?;
+                let refused = || {
+                    EnvironmentError(format!(
+                        "connect: no answer from {address} within {}: {last}; is the other rocegen running?",
+                        connect.timeout
+                    ))
+                };
+                (stream.ok_or_else(refused)?, address.clone())
+            }
+        };
+        let fail = |e: std::io::Error| EnvironmentError(format!("connect: {peer}: {e}"));
+        stream.set_nonblocking(false).map_err(fail)?;
+        stream.set_nodelay(true).map_err(fail)?;
+        stream.set_read_timeout(Some(timeout)).map_err(fail)?;
+        stream.set_write_timeout(Some(timeout)).map_err(fail)?;
+        Ok(Meeting { stream: BufReader::new(stream), peer })
+    }
+
+    /// Tells the other side our flows and hears its own, and the seed of both: the lower one.
+    pub(super) fn exchange(
+        &mut self,
+        seed: u64,
+        flows: Vec<FlowInfo>,
+    ) -> Result<(u64, Vec<FlowInfo>), EnvironmentError> {
+        let names: Vec<(String, String)> = flows.iter().map(|f| (f.name.clone(), f.agreed.clone())).collect();
+        self.send("hello", &Hello { protocol: PROTOCOL.into(), seed, flows })?;
+        let hello: Hello = self.receive("hello")?;
+        let wrong = |text: String| Err(EnvironmentError(format!("connect: {}: {text}", self.peer)));
+        if hello.protocol != PROTOCOL {
+            return wrong(format!(
+                "speaks \"{}\", not \"{PROTOCOL}\": use one version on both sides",
+                hello.protocol
+            ));
+        }
+        for (name, agreed) in &names {
+            match hello.flows.iter().find(|f| f.name == *name) {
+                None => return wrong(format!("knows no flow \"{name}\": use one scenario on both sides")),
+                Some(f) if f.agreed != *agreed => {
+                    return wrong(format!("flow \"{name}\" differs: {} there, {agreed} here", f.agreed));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok((seed.min(hello.seed), hello.flows))
+    }
+
+    /// Waits until both sides are at this step.
+    pub(super) fn barrier(&mut self, step: &str) -> Result<(), EnvironmentError> {
+        self.send(step, &step)?;
+        let answer: String = self.receive(step)?;
+        if answer == step {
+            return Ok(());
+        }
+        Err(EnvironmentError(format!("connect: {}: is at \"{answer}\", not at \"{step}\"", self.peer)))
+    }
+
+    /// Tells the outcome and hears the other side's.
+    pub(super) fn close(&mut self, outcome: &Outcome) -> Result<Outcome, EnvironmentError> {
+        self.send("end", outcome)?;
+        self.receive("end")
+    }
+
+    /// Whether the other side has said something, or is gone.
+    pub(super) fn has_word(&mut self) -> bool {
+        let _ = self.stream.get_ref().set_nonblocking(true);
+        let word = match self.stream.fill_buf() {
+            Ok(_) => true,
+            Err(e) => e.kind() != ErrorKind::WouldBlock,
+        };
+        let _ = self.stream.get_ref().set_nonblocking(false);
+        word
+    }
+
+    fn send(&mut self, step: &str, what: &impl Serialize) -> Result<(), EnvironmentError> {
+        let fail = |e: String| EnvironmentError(format!("connect: {}: step \"{step}\": {e}", self.peer));
+        let mut line = serde_json::to_vec(what).map_err(|e| fail(e.to_string()))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(|e| fail(e.to_string()))
+    }
+
+    fn receive<T: DeserializeOwned>(&mut self, step: &str) -> Result<T, EnvironmentError> {
+        let fail = |e: String| EnvironmentError(format!("connect: {}: step \"{step}\": {e}", self.peer));
+        let mut line = Vec::new();
+        let mut limited = std::io::Read::take(&mut self.stream, LONGEST_LINE);
+        match limited.read_until(b'\n', &mut line) {
+            Ok(0) => Err(fail("the other side has closed the connection".into())),
+            Ok(_) if !line.ends_with(b"\n") => Err(fail("the other side stopped in mid-sentence".into())),
+            Ok(_) => serde_json::from_slice(&line).map_err(|e| fail(format!("not understood: {e}"))),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(fail("the other side is silent".into()))
+            }
+            Err(e) => Err(fail(e.to_string())),
+        }
+    }
+}
+
+/// Tries until it works, the time is over (`None`) or the user gives up.
+fn wait<T>(
+    mut clock: impl roce_engine::io::Clock,
+    timeout: Duration,
+    give_up: &dyn Fn() -> bool,
+    mut attempt: impl FnMut() -> Result<Option<T>, EnvironmentError>,
+) -> Result<Option<T>, EnvironmentError> {
+    let end = clock.now() + timeout.into();
+    loop {
+        if let Some(done) = attempt()? {
+            return Ok(Some(done));
+        }
+        if give_up() {
+            return Err(EnvironmentError("connect: interrupted while waiting for the other side".into()));
+        }
+        if clock.now() >= end {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn both(a: impl FnOnce(Meeting) + Send + 'static, b: impl FnOnce(Meeting)) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        drop(listener);
+        let timeout = roce_engine::units::Duration::from_secs(5);
+        let thread = std::thread::spawn(move || {
+            let connect = Connect { role: Role::Listen(address), timeout };
+            a(Meeting::open(&connect, &|| false).unwrap());
+        });
+        let connect = Connect { role: Role::Peer(address.to_string()), timeout };
+        b(Meeting::open(&connect, &|| false).unwrap());
+        thread.join().unwrap();
+    }
+
+    fn flow(agreed: &str, qpn: u32) -> FlowInfo {
+        FlowInfo {
+            name: "f".into(),
+            agreed: agreed.into(),
+            port: "a".into(),
+            mac: "02:00:00:00:00:01".into(),
+            qps: vec![QpInfo { qpn, psn: 1, va: 2, rkey: 3 }],
+        }
+    }
+
+    #[test]
+    fn both_sides_hear_each_other() {
+        both(
+            |mut m| {
+                let (seed, flows) = m.exchange(9, vec![flow("x", 1)]).unwrap();
+                assert_eq!((seed, flows[0].qps[0].qpn), (4, 2));
+                m.barrier("ready").unwrap();
+                m.close(&Outcome::default()).unwrap();
+            },
+            |mut m| {
+                let (seed, flows) = m.exchange(4, vec![flow("x", 2)]).unwrap();
+                assert_eq!((seed, flows[0].qps[0].qpn), (4, 1));
+                m.barrier("ready").unwrap();
+                let outcome = Outcome { flows: vec![("f".into(), 1, 1, 0)] };
+                assert_eq!(m.close(&outcome).unwrap(), Outcome::default());
+            },
+        );
+    }
+
+    #[test]
+    fn f14_each_failure_names_its_step() {
+        both(
+            |mut m| {
+                let e = m.exchange(1, vec![flow("mtu 4096", 1)]).unwrap_err().to_string();
+                assert!(e.contains("flow \"f\" differs: mtu 1024 there, mtu 4096 here"), "{e}");
+            },
+            |mut m| {
+                m.exchange(1, vec![flow("mtu 1024", 1)]).unwrap_err();
+            },
+        );
+        both(drop, |mut m| {
+            let e = m.exchange(1, vec![]).unwrap_err().to_string();
+            assert!(e.contains("step \"hello\""), "{e}");
+        });
+        let connect = Connect {
+            role: Role::Peer("127.0.0.1:1".into()),
+            timeout: roce_engine::units::Duration::from_millis(200),
+        };
+        let e = Meeting::open(&connect, &|| false).unwrap_err().to_string();
+        assert!(e.contains("no answer from 127.0.0.1:1 within 200ms"), "{e}");
+    }
+}

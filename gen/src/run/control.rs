@@ -1,0 +1,376 @@
+//! The phases of a run: warm-up, measurement, drain; and what is sampled in between.
+
+use super::connect::{FlowInfo, Meeting, Outcome};
+use super::environment::{Environment, port_specs};
+use super::progress::Progress;
+use super::setup::{PortFacts, Setup};
+use super::signal::Signals;
+use super::worker::Handle;
+use super::{EnvironmentError, start_dpdk};
+use crate::cli::{Direction, RunArgs};
+use crate::config::{Device, Scenario};
+use crate::measure::{FlowStats, Latency, PortSample, Sample};
+use crate::report::{Finished, FlowMeasure, Interval, Judged, PortMeasure, WorkerMeasure};
+use crate::workload::Command;
+use anyhow::Result;
+use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
+use roce_engine::io::pcap::{self, CaptureLimits};
+use roce_engine::units::{Duration, Instant};
+use roce_engine::worker::EndpointCounters;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How often the control thread looks around.
+const NAP: std::time::Duration = std::time::Duration::from_millis(5);
+/// After Ctrl-C a run ends within two seconds: so long may its drain take.
+const INTERRUPTED_DRAIN: Duration = Duration::from_millis(500);
+
+/// Everything that a run's phases need.
+struct Control<'a> {
+    scenario: &'a Scenario,
+    clock: TscClock,
+    workers: Vec<Handle>,
+    /// An empty sample for each worker, to send out.
+    spare: Vec<Option<Box<Sample>>>,
+    finished: Arc<AtomicUsize>,
+    signals: &'a Signals,
+    progress: Progress,
+    /// Latencies of the intervals, by flow.
+    intervals: Vec<Interval>,
+}
+
+/// All that is known at one moment.
+#[derive(Clone, Debug)]
+struct View {
+    /// By flow: counts, and the times of the worker that sends.
+    flows: Vec<FlowStats>,
+    /// By flow: latencies since the view before.
+    latency: Vec<Latency>,
+    ports: Vec<EndpointCounters>,
+    cq_overflow: u64,
+    workers: Vec<(usize, roce_engine::worker::Load)>,
+    at: Instant,
+    idle: bool,
+}
+
+/// Runs a scenario from opening the ports to closing them.
+pub(super) fn run(
+    scenario: &Scenario,
+    cores: &[Vec<usize>],
+    args: &RunArgs,
+    signals: &Signals,
+    quiet: bool,
+) -> Result<Judged> {
+    let specs = port_specs(scenario, cores);
+    let plain: Vec<_> = specs.iter().map(|(_, spec)| spec.clone()).collect();
+    let verbose = log::log_enabled!(log::Level::Debug);
+    let eal = start_dpdk(scenario.run.hugepages, &plain, scenario.run.memory, verbose)?;
+    let clock = TscClock::calibrate().map_err(|e| EnvironmentError(e.to_string()))?;
+    let mut environment = Environment::of(&eal, &clock);
+    log::info!("DPDK {}, memory: {}", environment.dpdk, environment.memory);
+    let opened = dpdk::open(&eal, &plain).map_err(|e: OpenError| EnvironmentError(e.to_string()))?;
+    let mut open: Vec<(usize, OpenPort)> = specs.iter().map(|(i, _)| *i).zip(opened).collect();
+    let seed = scenario.run.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+    let finished = Arc::new(AtomicUsize::new(0));
+    let limits = args.pcap.file.as_ref().map(|_| CaptureLimits {
+        snap_len: args.pcap.snap as usize,
+        count: usize::try_from(args.pcap.count).unwrap_or(usize::MAX),
+        direction: match args.pcap.direction {
+            Direction::Both => pcap::Direction::Both,
+            Direction::Tx => pcap::Direction::Tx,
+            Direction::Rx => pcap::Direction::Rx,
+        },
+    });
+    let mut setup = Setup::new(scenario, cores, &mut open, limits, &finished, seed);
+    setup.create()?;
+    let mut meeting = None;
+    let mut told: Vec<FlowInfo> = Vec::new();
+    if let Some(connect) = &scenario.connect {
+        let mut m = Meeting::open(connect, &|| signals.interrupted())?;
+        told = setup.meet(&mut m)?;
+        meeting = Some(m);
+    }
+    setup.connect(&told)?;
+    let facts = setup.facts().to_vec();
+    say_bounds(scenario);
+    let plans = setup.finish();
+    let workers =
+        plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
+    let spare =
+        workers.iter().map(|w| Some(Box::new(Sample::new(scenario.flows.len(), w.ports.len())))).collect();
+    let total = scenario.run.duration.map(|d| d + warmup(scenario));
+    let progress = Progress::new(quiet, total);
+    let mut control =
+        Control { scenario, clock, workers, spare, finished, signals, progress, intervals: Vec::new() };
+    let measured = control.phases(meeting.as_mut());
+    control.progress.end();
+    let (base, end, last, theirs) = measured?;
+    let mut captures = Vec::new();
+    let load = last.workers.clone();
+    for worker in std::mem::take(&mut control.workers) {
+        for (port, capture) in worker.join()? {
+            captures.push((scenario.ports[port].name.clone(), capture));
+        }
+    }
+    environment.close(&clock);
+    let intervals = std::mem::take(&mut control.intervals);
+    let interrupted = signals.interrupted();
+    let flows = flow_measures(scenario, &facts, &base, &end, &last, &intervals, theirs.as_ref());
+    let ports = port_measures(scenario, &open, &last);
+    let workers = load
+        .into_iter()
+        .zip(&base.workers)
+        .map(|((core, load), (_, before))| WorkerMeasure::between(core, before, &load))
+        .collect();
+    Ok(Finished {
+        seed,
+        interrupted,
+        environment,
+        origin_ns: wall_clock_of(&clock),
+        flows,
+        ports,
+        workers,
+        intervals,
+        captures,
+        cq_overflow: last.cq_overflow,
+    }
+    .judged(scenario))
+}
+
+impl Control<'_> {
+    /// Warm-up, measurement, drain: the views at their borders.
+    fn phases(&mut self, meeting: Option<&mut Meeting>) -> Result<(View, View, View, Option<Outcome>)> {
+        let sends = self.scenario.flows.iter().any(|f| self.scenario.ports[f.from].is_local());
+        let mut meeting = meeting;
+        if let Some(m) = meeting.as_deref_mut() {
+            m.barrier("ready")?;
+        }
+        for worker in &mut self.workers {
+            worker.tell(Command::Start)?;
+        }
+        self.wait(warmup(self.scenario), "warm-up", meeting.as_deref_mut(), sends)?;
+        let base = self.view()?;
+        let mut view = base.clone();
+        let end_at = self.scenario.run.duration.map(|d| base.at + d);
+        while !self.is_over(meeting.as_deref_mut(), sends) {
+            let next = view.at + self.scenario.run.interval;
+            let until = end_at.map_or(next, |end| next.min(end));
+            self.wait(until.since(self.clock.read()), "measuring", meeting.as_deref_mut(), sends)?;
+            let now = self.view()?;
+            self.note_interval(&base, &view, &now);
+            view = now;
+            if end_at.is_some_and(|end| view.at >= end) && sends {
+                break;
+            }
+        }
+        let end = view;
+        for worker in &mut self.workers {
+            worker.tell(Command::StopPosting)?;
+        }
+        let last = self.drain(&end)?;
+        let ours = Outcome {
+            flows: self
+                .scenario
+                .flows
+                .iter()
+                .zip(&last.flows)
+                .map(|(f, s)| (f.name.clone(), s.received, s.verified, s.verify_errors))
+                .collect(),
+        };
+        let theirs = match meeting {
+            Some(m) => m.close(&ours).map_err(|e| log::warn!("{e}")).ok(),
+            None => None,
+        };
+        Ok((base, end, last, theirs))
+    }
+
+    /// Whether there is nothing more to measure.
+    fn is_over(&self, meeting: Option<&mut Meeting>, sends: bool) -> bool {
+        let through = self.finished.load(Ordering::Acquire) >= self.workers.len();
+        self.signals.interrupted() || if sends { through } else { meeting.is_some_and(Meeting::has_word) }
+    }
+
+    /// Waits, but not when the run is over.
+    fn wait(
+        &self,
+        span: Duration,
+        phase: &'static str,
+        mut meeting: Option<&mut Meeting>,
+        sends: bool,
+    ) -> Result<()> {
+        let end = self.clock.read() + span;
+        loop {
+            let now = self.clock.read();
+            if now >= end || self.is_over(meeting.as_deref_mut(), sends) {
+                return Ok(());
+            }
+            if let Some(dead) = self.workers.iter().find(|w| w.is_dead()) {
+                return Err(EnvironmentError(format!("the worker on core {} has ended", dead.core)).into());
+            }
+            self.progress.at(phase, now.since(Instant::ZERO));
+            std::thread::sleep(NAP.min(end.since(now).into()));
+        }
+    }
+
+    /// Lets what is outstanding end, then ends the workers.
+    fn drain(&mut self, end: &View) -> Result<View> {
+        let limit = if self.signals.interrupted() {
+            self.scenario.run.drain.min(INTERRUPTED_DRAIN)
+        } else {
+            self.scenario.run.drain
+        };
+        let until = self.clock.read() + limit;
+        let mut view = end.clone();
+        while !view.idle && self.clock.read() < until {
+            std::thread::sleep(NAP);
+            let mut next = self.view()?;
+            next.keep_latency(&view, end);
+            view = next;
+        }
+        // Packets that need no answer may still be on their way.
+        std::thread::sleep(NAP);
+        let mut last = self.sample(Command::Finish)?;
+        last.keep_latency(&view, end);
+        Ok(last)
+    }
+
+    /// Asks all workers at once, and puts together what they say.
+    fn view(&mut self) -> Result<View> {
+        self.sample(Command::Sample)
+    }
+
+    fn sample(&mut self, ask: impl Fn(Box<Sample>) -> Command) -> Result<View> {
+        for (worker, spare) in self.workers.iter_mut().zip(&mut self.spare) {
+            if let Some(sample) = spare.take() {
+                worker.tell(ask(sample))?;
+            }
+        }
+        let flows = self.scenario.flows.len();
+        let mut view = View {
+            flows: vec![FlowStats::default(); flows],
+            latency: vec![Latency::default(); flows],
+            ports: vec![EndpointCounters::default(); self.scenario.ports.len()],
+            cq_overflow: 0,
+            workers: Vec::new(),
+            at: Instant::ZERO,
+            idle: true,
+        };
+        for (worker, spare) in self.workers.iter_mut().zip(&mut self.spare) {
+            let sample = worker.answer()?;
+            view.add(worker.core, &sample);
+            *spare = Some(sample);
+        }
+        Ok(view)
+    }
+
+    fn note_interval(&mut self, base: &View, before: &View, now: &View) {
+        let span = now.at.since(before.at);
+        let flows: Vec<(FlowStats, FlowStats, Latency)> = (0..self.scenario.flows.len())
+            .map(|f| (before.flows[f], now.flows[f], now.latency[f].clone()))
+            .collect();
+        self.progress.interval(self.scenario, now.at.since(base.at), span, &flows);
+        self.intervals.push(Interval { from: before.at, to: now.at, latency: now.latency.clone() });
+    }
+}
+
+impl View {
+    fn add(&mut self, core: usize, sample: &Sample) {
+        for ((stats, latency), more) in self.flows.iter_mut().zip(&mut self.latency).zip(&sample.flows) {
+            stats.add(&more.stats);
+            latency.add(&more.latency);
+        }
+        for PortSample { port, counters, cq_overflow } in &sample.ports {
+            self.ports[*port].add(counters);
+            self.cq_overflow += cq_overflow;
+        }
+        self.workers.push((core, sample.load));
+        self.at = self.at.max(sample.at);
+        self.idle &= sample.idle;
+    }
+
+    /// Latencies of the drain add up over its views; `end` is where it began.
+    fn keep_latency(&mut self, before: &View, end: &View) {
+        if before.at != end.at {
+            for (sum, more) in self.latency.iter_mut().zip(&before.latency) {
+                sum.add(more);
+            }
+        }
+    }
+}
+
+/// The time before measuring begins: none where messages are counted and not time.
+fn warmup(s: &Scenario) -> Duration {
+    if s.run.duration.is_some() { s.run.warmup } else { Duration::ZERO }
+}
+
+/// How long a dead peer can go unnoticed.
+fn say_bounds(s: &Scenario) {
+    for flow in &s.flows {
+        if flow.transport == crate::config::Transport::Rc {
+            match flow.ack_timeout {
+                0 => log::warn!("flow \"{}\": ack_timeout = 0: a dead peer is never noticed", flow.name),
+                n => {
+                    let t = Duration::from_nanos(4096u64 << n);
+                    let all = Duration::from_nanos((4096u64 << n) * (u64::from(flow.retry_cnt) + 1));
+                    log::info!("flow \"{}\": ack timeout {t}, a dead peer is noticed after {all}", flow.name);
+                }
+            }
+        }
+    }
+}
+
+/// The wall-clock time of the run's origin, in nanoseconds since 1970.
+fn wall_clock_of(clock: &TscClock) -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(0).saturating_sub(clock.read().as_nanos())
+}
+
+fn flow_measures(
+    s: &Scenario,
+    facts: &[PortFacts],
+    base: &View,
+    end: &View,
+    last: &View,
+    intervals: &[Interval],
+    theirs: Option<&Outcome>,
+) -> Vec<FlowMeasure> {
+    s.flows
+        .iter()
+        .enumerate()
+        .map(|(f, flow)| {
+            let mut latency = last.latency[f].clone();
+            for interval in intervals {
+                latency.add(&interval.latency[f]);
+            }
+            // A flow that sent all its messages was at work until the last of them.
+            let counted = flow.messages.is_some() && end.flows[f].outstanding == 0;
+            let until = if counted { end.flows[f].last.min(end.at) } else { end.at };
+            let remote = s.ports[flow.to].device == Device::Remote;
+            let told = theirs.filter(|_| remote).and_then(|o| o.flows.iter().find(|t| t.0 == flow.name));
+            FlowMeasure {
+                base: base.flows[f],
+                end: end.flows[f],
+                last: last.flows[f],
+                elapsed: until.since(base.at),
+                latency,
+                line_rate: facts[flow.data_from()].line_rate,
+                peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
+            }
+        })
+        .collect()
+}
+
+fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<PortMeasure> {
+    open.iter()
+        .map(|(index, port)| PortMeasure {
+            name: s.ports[*index].name.clone(),
+            device: s.ports[*index].device.to_string(),
+            driver: port.info().driver.clone(),
+            offloads: port.offloads(),
+            counters: last.ports[*index].clone(),
+            driver_stats: port.stats(),
+            frames_out: port.frames_out(),
+        })
+        .collect()
+}

@@ -1,0 +1,46 @@
+//! `rocegen run`: ports, workers, connections, the phases of a run, the result.
+
+mod connect;
+mod control;
+mod environment;
+mod ports;
+mod progress;
+mod setup;
+mod signal;
+mod worker;
+
+pub use environment::{Environment, start_dpdk};
+pub use ports::list_ports;
+
+use crate::cli::RunArgs;
+use crate::config::{Scenario, validate_cores};
+use crate::machine;
+use crate::plan::Memory;
+use crate::report;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// The machine cannot do what the scenario needs: exit code 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EnvironmentError(pub String);
+
+/// Runs a scenario and reports; the exit code is the verdict.
+///
+/// # Errors
+/// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: nothing was run.
+pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
+    let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
+    let cores = validate_cores(&scenario, &machine::available_cores())?;
+    if let Some(available) = machine::available_memory() {
+        Memory::of(&scenario).check(&scenario, available)?;
+    }
+    for warning in &scenario.warnings {
+        log::warn!("{warning}");
+    }
+    let outputs = report::Outputs::prepare(args)?;
+    let signals = signal::Signals::install()?;
+    let judged = control::run(&scenario, &cores, args, &signals, quiet)?;
+    outputs.write(&scenario, &judged)?;
+    Ok(judged.exit_code())
+}

@@ -1,0 +1,90 @@
+//! What is said while a run goes on: a line each interval, and a bar on a terminal.
+
+use crate::config::Scenario;
+use crate::measure::{FlowStats, Latency};
+use crate::plan::FlowPlan;
+use indicatif::{ProgressBar, ProgressStyle};
+use roce_engine::units::Duration;
+use std::io::{IsTerminal, Write, stderr};
+
+/// The voice of a run.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    silent: bool,
+}
+
+impl Progress {
+    /// A bar where standard error is a terminal, else plain lines, else nothing.
+    pub(super) fn new(quiet: bool, total: Option<Duration>) -> Progress {
+        let bar = (!quiet && stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(total.map_or(0, |t| t.as_nanos() / 1_000_000));
+            let template = match total {
+                Some(_) => "{elapsed_precise} [{wide_bar}] {percent}% {msg}",
+                None => "{elapsed_precise} {spinner} {msg}",
+            };
+            // The template is constant and legal.
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()));
+            bar
+        });
+        Progress { bar, silent: quiet }
+    }
+
+    /// The run has come this far.
+    pub(super) fn at(&self, phase: &'static str, elapsed: Duration) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(elapsed.as_nanos() / 1_000_000);
+            bar.set_message(phase);
+        }
+    }
+
+    /// Says what happened in an interval.
+    pub(super) fn interval(
+        &self,
+        s: &Scenario,
+        at: Duration,
+        span: Duration,
+        flows: &[(FlowStats, FlowStats, Latency)],
+    ) {
+        if self.silent {
+            return;
+        }
+        for (flow, (before, now, latency)) in s.flows.iter().zip(flows) {
+            let messages = (now.completed - before.completed) as f64 / span.as_secs_f64().max(1e-9);
+            let rates = FlowPlan::of(s, flow).rates(messages);
+            let resent = now.counters.iter().map(|c| c.retransmits).sum::<u64>()
+                - before.counters.iter().map(|c| c.retransmits).sum::<u64>();
+            let p99 = latency
+                .percentile_ns(99.0)
+                .map_or("-".to_string(), |ns| Duration::from_nanos(ns).to_string());
+            let line = format!(
+                "{:>7.1}s {:<14} L1 {:>8.3} Gb/s  goodput {:>8.3} Gb/s  {:>12.0} msg/s  p99 {:>9}  resent {}",
+                at.as_secs_f64(),
+                flow.name,
+                rates.l1_bps / 1e9,
+                rates.goodput_bps / 1e9,
+                messages,
+                p99,
+                resent,
+            );
+            self.say(&line);
+        }
+    }
+
+    /// Says a line.
+    pub(super) fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None if self.silent => {}
+            // Nothing is left to do when standard error is gone.
+            None => drop(writeln!(stderr(), "{line}")),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

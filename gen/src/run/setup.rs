@@ -1,0 +1,432 @@
+//! From a scenario and open ports to workers with connected queue pairs.
+
+use super::EnvironmentError;
+use super::connect::{FlowInfo, Meeting, QpInfo};
+use super::worker::{Io, Plan};
+use crate::config::{Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb};
+use crate::measure::Sample;
+use crate::plan::FlowPlan;
+use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side};
+use anyhow::Result;
+use roce_engine::cc::{PaceUnit, Pacer};
+use roce_engine::io::dpdk::OpenPort;
+use roce_engine::io::pcap::{CaptureLimits, Recorded};
+use roce_engine::transport::QpConfig;
+use roce_engine::units::{Psn, Qpn, Rate};
+use roce_engine::verbs::{Access, InitAttrs, MrKey, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
+use roce_engine::wire::{Gid, MacAddr, Route, Vlan, source_port};
+use roce_engine::worker::{Endpoint, EndpointConfig, crossings};
+use rtrb::RingBuffer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// The protection domain of all that a run registers.
+const PD: Pd = Pd(1);
+/// Frames between two workers of a port.
+const CROSSING_DEPTH: usize = 512;
+
+/// SplitMix64: every random choice of a run comes from its seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// A port of the run, ours or not.
+#[derive(Clone, Debug)]
+pub(super) struct PortFacts {
+    pub(super) mac: MacAddr,
+    /// The line rate: of the link, or the one that the scenario gives.
+    pub(super) line_rate: Option<Rate>,
+}
+
+/// One side of a queue pair, made and not yet connected.
+#[derive(Clone, Copy, Debug)]
+struct Half {
+    /// Index of the worker, and of the endpoint on it.
+    at: (usize, usize),
+    qpn: Qpn,
+    info: QpInfo,
+    buffers: Buffers,
+}
+
+/// The queue pairs of a flow, those sides that are ours.
+#[derive(Debug, Default)]
+struct FlowHalves {
+    from: Vec<Half>,
+    to: Vec<Half>,
+}
+
+/// Workers under construction.
+#[derive(Debug)]
+pub(super) struct Setup<'a> {
+    scenario: &'a Scenario,
+    facts: Vec<PortFacts>,
+    workers: Vec<Plan>,
+    /// By port of the scenario, by share: worker and endpoint.
+    shares: Vec<Vec<(usize, usize)>>,
+    halves: Vec<FlowHalves>,
+    seed: u64,
+    random: Random,
+}
+
+impl<'a> Setup<'a> {
+    /// Distributes the ports over workers, one for each core.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        cores: &[Vec<usize>],
+        open: &mut [(usize, OpenPort)],
+        capture: Option<CaptureLimits>,
+        finished: &Arc<AtomicUsize>,
+        seed: u64,
+    ) -> Setup<'a> {
+        let mut random = Random::new(seed);
+        let facts = port_facts(scenario, open, &mut random);
+        let mut by_core: BTreeMap<usize, Vec<(usize, Endpoint<Io>)>> = BTreeMap::new();
+        for (index, port) in open {
+            let port_cores = &cores[*index];
+            let many = port_cores.len() > 1;
+            let mut rings = crossings(if many { port_cores.len() } else { 0 }, CROSSING_DEPTH).into_iter();
+            for (share, (io, core)) in port.ios.drain(..).zip(port_cores).enumerate() {
+                let config = EndpointConfig {
+                    vlan: scenario.ports[*index].vlan,
+                    icrc: match scenario.run.icrc {
+                        IcrcCheck::Always => roce_engine::worker::IcrcCheck::Always,
+                        IcrcCheck::Sampled => roce_engine::worker::IcrcCheck::Sampled,
+                        IcrcCheck::Off => roce_engine::worker::IcrcCheck::Off,
+                    },
+                    share: share as u32,
+                    workers: port_cores.len() as u32,
+                    secret: random.next(),
+                };
+                let endpoint = Endpoint::new(Recorded::new(io, capture), config, rings.next());
+                by_core.entry(*core).or_default().push((*index, endpoint));
+            }
+        }
+        let flows = scenario.flows.len();
+        let mut shares = vec![Vec::new(); scenario.ports.len()];
+        let workers = by_core
+            .into_iter()
+            .enumerate()
+            .map(|(worker, (core, list))| {
+                let (ports, endpoints): (Vec<usize>, Vec<_>) = list.into_iter().unzip();
+                for (at, port) in ports.iter().enumerate() {
+                    shares[*port].push((worker, at));
+                }
+                let (answers_in, answers) = RingBuffer::<Box<Sample>>::new(4);
+                let app = Generator::new(flows, ports.clone(), answers_in, Arc::clone(finished));
+                Plan { core, ports, endpoints, app, answers }
+            })
+            .collect();
+        let halves = (0..flows).map(|_| FlowHalves::default()).collect();
+        Setup { scenario, facts, workers, shares, halves, seed, random }
+    }
+
+    /// What became of the ports.
+    pub(super) fn facts(&self) -> &[PortFacts] {
+        &self.facts
+    }
+
+    /// Makes the queue pairs and buffers of all our sides.
+    pub(super) fn create(&mut self) -> Result<()> {
+        for f in 0..self.scenario.flows.len() {
+            let flow = &self.scenario.flows[f];
+            for side in [Side::Sender, Side::Receiver] {
+                let port = if side == Side::Sender { flow.from } else { flow.to };
+                if self.scenario.ports[port].is_local() {
+                    let halves = (0..flow.qps)
+                        .map(|q| self.create_half(f, port, side, q))
+                        .collect::<Result<Vec<_>>>()?;
+                    match side {
+                        Side::Sender => self.halves[f].from = halves,
+                        Side::Receiver => self.halves[f].to = halves,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn create_half(&mut self, f: usize, port: usize, side: Side, q: u32) -> Result<Half> {
+        let flow = &self.scenario.flows[f];
+        let shares = &self.shares[port];
+        let at = shares[q as usize % shares.len()];
+        let endpoint = &mut self.workers[at.0].endpoints[at.1];
+        let fail = |e: String| EnvironmentError(format!("flow \"{}\": {e}", flow.name));
+        let (sends, receives) = match side {
+            Side::Sender => (flow.depth, 0),
+            Side::Receiver => (0, if flow.verb.takes_recv() { flow.depth } else { 0 }),
+        };
+        let config = QpConfig {
+            qpn: Qpn::new(0),
+            ty: qp_type(flow),
+            pd: PD,
+            max_send_wr: sends,
+            max_recv_wr: receives,
+            window: flow.window,
+            ack_interval: flow.ack_interval,
+        };
+        let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
+        let read_source = flow.verb == Verb::Read && side == Side::Receiver;
+        let slots = Buffers::slots(flow.depth, flow.verify, read_source);
+        let stride = Buffers::stride(flow.size, flow.verify);
+        let access = match (flow.verb, side) {
+            (Verb::Write | Verb::WriteImm, Side::Receiver) => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+            (Verb::Read, Side::Receiver) => Access::REMOTE_READ,
+            _ => Access::LOCAL_WRITE,
+        };
+        let region = endpoint
+            .memory_mut()
+            .register(PD, (slots * stride) as usize, access)
+            .map_err(|e| fail(e.to_string()))?;
+        let psn = flow.psn.unwrap_or_else(|| Psn::new(self.random.next() as u32));
+        let buffers = Buffers { va: region.va, key: region.key, slots, stride };
+        let info = QpInfo { qpn: qpn.get(), psn: psn.get(), va: region.va, rkey: region.key.0 };
+        Ok(Half { at, qpn, info, buffers })
+    }
+
+    /// What the other process must know of our sides.
+    pub(super) fn tell(&self) -> Vec<FlowInfo> {
+        let mut told = Vec::new();
+        for (flow, halves) in self.scenario.flows.iter().zip(&self.halves) {
+            for (port, remote, ours) in [(flow.from, flow.to, &halves.from), (flow.to, flow.from, &halves.to)]
+            {
+                if self.scenario.ports[remote].device == Device::Remote {
+                    told.push(FlowInfo {
+                        name: flow.name.clone(),
+                        agreed: agreed(flow),
+                        port: self.scenario.ports[port].name.clone(),
+                        mac: self.facts[port].mac.to_string(),
+                        qps: ours.iter().map(|h| h.info).collect(),
+                    });
+                }
+            }
+        }
+        told
+    }
+
+    /// Meets the other process: learns its sides, agrees on a seed.
+    pub(super) fn meet(&mut self, meeting: &mut Meeting) -> Result<Vec<FlowInfo>> {
+        let (seed, told) = meeting.exchange(self.seed, self.tell())?;
+        self.seed = seed;
+        for info in &told {
+            let Some(port) = self.scenario.ports.iter().position(|p| p.name == info.port) else { continue };
+            if let Ok(mac) = info.mac.parse() {
+                self.facts[port].mac = mac;
+            }
+        }
+        Ok(told)
+    }
+
+    /// Connects all queue pairs, with what the other process told of its own.
+    pub(super) fn connect(&mut self, told: &[FlowInfo]) -> Result<()> {
+        for f in 0..self.scenario.flows.len() {
+            let flow = &self.scenario.flows[f];
+            let halves = std::mem::take(&mut self.halves[f]);
+            let pacers = self.pacing(f)?;
+            for q in 0..flow.qps {
+                let theirs = |port: usize| -> Result<QpInfo> {
+                    if self.scenario.ports[port].device == Device::None {
+                        // Nobody answers: any numbers do.
+                        return Ok(QpInfo { qpn: 2 + q, psn: 0, va: 0, rkey: 0 });
+                    }
+                    let info = told.iter().find(|i| i.name == flow.name).and_then(|i| i.qps.get(q as usize));
+                    info.copied().ok_or_else(|| {
+                        EnvironmentError(format!(
+                            "connect: the other side told no queue pair {q} of flow \"{}\"",
+                            flow.name
+                        ))
+                        .into()
+                    })
+                };
+                let from = halves.from.get(q as usize).copied();
+                let to = halves.to.get(q as usize).copied();
+                let from_info = from.map_or_else(|| theirs(flow.from), |h| Ok(h.info))?;
+                let to_info = to.map_or_else(|| theirs(flow.to), |h| Ok(h.info))?;
+                if let Some(half) = from {
+                    self.connect_half(f, q, Side::Sender, half, to_info, pacers.as_ref());
+                }
+                if let Some(half) = to {
+                    self.connect_half(f, q, Side::Receiver, half, from_info, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connect_half(
+        &mut self,
+        f: usize,
+        q: u32,
+        side: Side,
+        half: Half,
+        peer: QpInfo,
+        pacer: Option<&Pacer>,
+    ) {
+        let flow = &self.scenario.flows[f];
+        let (own, other) = match side {
+            Side::Sender => (flow.from, flow.to),
+            Side::Receiver => (flow.to, flow.from),
+        };
+        let route = self.route(flow, own, other, half.qpn, Qpn::new(peer.qpn));
+        let peer_slots =
+            Buffers::slots(flow.depth, flow.verify, flow.verb == Verb::Read && side == Side::Sender);
+        let remote = Buffers {
+            va: peer.va,
+            key: MrKey(peer.rkey),
+            slots: peer_slots,
+            stride: Buffers::stride(flow.size, flow.verify),
+        };
+        let access = match flow.verb {
+            Verb::Write | Verb::WriteImm => Access::REMOTE_WRITE,
+            Verb::Read => Access::REMOTE_READ,
+            Verb::Send | Verb::SendImm => Access::NONE,
+        };
+        let steps = [
+            Transition::Init(InitAttrs { access, pkey: 0xFFFF }),
+            Transition::Rtr(Box::new(RtrAttrs {
+                route,
+                mtu: flow.mtu,
+                dest_qpn: Qpn::new(peer.qpn),
+                rq_psn: Psn::new(peer.psn),
+                max_dest_rd_atomic: flow.max_rd_atomic,
+                min_rnr_timer: flow.min_rnr_timer,
+            })),
+            Transition::Rts(RtsAttrs {
+                sq_psn: Psn::new(half.info.psn),
+                timeout: flow.ack_timeout,
+                retry_cnt: flow.retry_cnt,
+                rnr_retry: flow.rnr_retry,
+                max_rd_atomic: flow.max_rd_atomic,
+            }),
+        ];
+        let plan = &mut self.workers[half.at.0];
+        let endpoint = &mut plan.endpoints[half.at.1];
+        for step in steps {
+            // The scenario's ranges are those of the attributes.
+            let outcome = endpoint.modify_qp(half.qpn, step);
+            debug_assert!(matches!(outcome, Some(Ok(()))), "{outcome:?}");
+        }
+        if let Some(qp) = endpoint.qp_mut(half.qpn) {
+            qp.set_pacer(pacer.cloned());
+        }
+        let pace = match flow.rate {
+            FlowRate::Messages(rate) => Some(Pace::new(rate, flow.qps, q)),
+            _ => None,
+        };
+        let mut seed = Random::new(self.seed ^ (f as u64) << 32 ^ u64::from(q));
+        plan.app.add(Lane::new(LaneSpec {
+            flow: f,
+            index: q,
+            endpoint: half.at.1,
+            qpn: half.qpn,
+            side,
+            verb: flow.verb,
+            unreliable: flow.transport == Transport::Uc,
+            seed: seed.next(),
+            size: flow.size,
+            depth: flow.depth,
+            verify: flow.verify,
+            messages: flow.messages,
+            pace,
+            local: half.buffers,
+            remote,
+        }));
+    }
+
+    /// The workers, with buffers filled and receive requests posted.
+    pub(super) fn finish(mut self) -> Vec<Plan> {
+        for plan in &mut self.workers {
+            plan.app.prepare(&mut plan.endpoints);
+        }
+        self.workers
+    }
+
+    fn route(&self, flow: &Flow, own: usize, other: usize, qpn: Qpn, peer: Qpn) -> Route {
+        let (port, remote) = (&self.scenario.ports[own], &self.scenario.ports[other]);
+        Route {
+            src_mac: self.facts[own].mac,
+            dst_mac: port.next_hop_mac.unwrap_or(self.facts[other].mac),
+            vlan: port.vlan.map(|vid| Vlan { pcp: flow.pcp, dei: false, vid }),
+            src: Gid::from(port.ip),
+            dst: Gid::from(remote.ip),
+            tos: flow.tos,
+            hop_limit: flow.hop_limit,
+            flow_label: 0,
+            sport: source_port(qpn, peer, 0),
+        }
+    }
+
+    /// The pacer of each queue pair of a flow.
+    fn pacing(&self, f: usize) -> Result<Option<Pacer>, ScenarioError> {
+        let flow = &self.scenario.flows[f];
+        let plan = FlowPlan::of(self.scenario, flow);
+        let packet = plan.middle.unwrap_or(plan.first);
+        let (unit, total) = match flow.rate {
+            FlowRate::Unlimited | FlowRate::Messages(_) => return Ok(None),
+            FlowRate::Percent(percent) => {
+                let Some(line) = self.facts[flow.data_from()].line_rate else {
+                    let text = "a share needs a line rate: this port reports none, set [run] line_rate";
+                    return Err(self.scenario.flow_error(f, "rate", text));
+                };
+                (PaceUnit::L1, line.percent(percent).bps() as f64)
+            }
+            FlowRate::Bits { rate, layer: Layer::L1 } => (PaceUnit::L1, rate.bps() as f64),
+            FlowRate::Bits { rate, layer: Layer::L2 } => (PaceUnit::L2, rate.bps() as f64),
+            FlowRate::Bits { rate, layer: Layer::Goodput } => (PaceUnit::Goodput, rate.bps() as f64),
+            FlowRate::Packets(rate) => (PaceUnit::Packets, rate),
+        };
+        let each = total / f64::from(flow.qps);
+        let bytes = if unit == PaceUnit::Goodput { packet.payload } else { packet.l2 };
+        match Pacer::new(unit, each, flow.burst, bytes) {
+            Some(pacer) => Ok(Some(pacer)),
+            None => Err(self.scenario.flow_error(f, "rate", "out of the range that can be paced")),
+        }
+    }
+}
+
+fn qp_type(flow: &Flow) -> QpType {
+    match flow.transport {
+        Transport::Rc => QpType::Rc,
+        Transport::Uc => QpType::Uc,
+    }
+}
+
+/// All that both processes must have equal in a flow.
+fn agreed(flow: &Flow) -> String {
+    format!(
+        "verb {} transport {} size {} qps {} depth {} mtu {} verify {} max_rd_atomic {}",
+        flow.verb, flow.transport, flow.size, flow.qps, flow.depth, flow.mtu, flow.verify, flow.max_rd_atomic
+    )
+}
+
+fn port_facts(s: &Scenario, open: &[(usize, OpenPort)], random: &mut Random) -> Vec<PortFacts> {
+    s.ports
+        .iter()
+        .enumerate()
+        .map(|(index, port)| {
+            let opened = open.iter().find(|(i, _)| *i == index).map(|(_, p)| p);
+            let own = opened.map(|p| MacAddr(p.mac())).filter(|mac| !mac.is_zero());
+            let made_up = {
+                let r = random.next().to_le_bytes();
+                MacAddr([0x02, r[0], r[1], r[2], r[3], r[4]])
+            };
+            PortFacts {
+                mac: port.mac.or(own).unwrap_or(made_up),
+                line_rate: opened.and_then(|p| p.speed_bps).map(Rate::from_bps).or(s.run.line_rate),
+            }
+        })
+        .collect()
+}

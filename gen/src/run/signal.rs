@@ -1,0 +1,32 @@
+//! Ctrl-C: the first ends the run in good order, the second at once.
+
+use anyhow::{Context, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a shell reports for a program that SIGINT ended.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// Interrupts seen so far.
+#[derive(Clone, Debug)]
+pub(super) struct Signals(Arc<AtomicU32>);
+
+impl Signals {
+    /// Takes SIGINT and SIGTERM over.
+    pub(super) fn install() -> Result<Signals> {
+        let seen = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&seen);
+        ctrlc::set_handler(move || {
+            if counter.fetch_add(1, Ordering::SeqCst) > 0 {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        })
+        .context("cannot take over SIGINT")?;
+        Ok(Signals(seen))
+    }
+
+    /// Whether the run is to end.
+    pub(super) fn interrupted(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+}

@@ -1,0 +1,404 @@
+//! A lane: one side of one queue pair of a flow.
+
+use super::pattern;
+use crate::config::Verb;
+use roce_engine::io::PacketIo;
+use roce_engine::units::{Instant, Qpn};
+use roce_engine::verbs::{MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge};
+use roce_engine::worker::Endpoint;
+use std::collections::VecDeque;
+
+/// The bytes between two buffers, which nothing may touch, hold this.
+const GUARD: u8 = 0xA5;
+/// At least so many of them.
+const GUARD_BYTES: u64 = 64;
+
+/// Which side of a flow a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Posts the requests.
+    Sender,
+    /// The other one.
+    Receiver,
+}
+
+/// Message buffers of one side of a queue pair: `slots` of them, `stride` bytes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Virtual address of the first.
+    pub va: u64,
+    /// The key of their memory region.
+    pub key: MrKey,
+    /// How many.
+    pub slots: u64,
+    /// Bytes from one to the next.
+    pub stride: u64,
+}
+
+impl Buffers {
+    /// Bytes from one buffer of `size` bytes to the next; with a guard in between when it is
+    /// to be verified.
+    pub fn stride(size: u32, verify: bool) -> u64 {
+        u64::from(size).next_multiple_of(64).max(64) + if verify { GUARD_BYTES } else { 0 }
+    }
+
+    /// Buffers that one side keeps: one for each outstanding message when every byte is to be
+    /// verified, else one for all, as perftest does; one more for what READs read, so that no
+    /// two READs into a buffer find the same bytes.
+    pub fn slots(depth: u32, verify: bool, read_source: bool) -> u64 {
+        match (verify, read_source) {
+            (false, _) => 1,
+            (true, false) => u64::from(depth),
+            (true, true) => u64::from(depth) + 1,
+        }
+    }
+
+    /// All bytes of it.
+    pub fn len(&self) -> u64 {
+        self.slots * self.stride
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn at(&self, slot: u64) -> u64 {
+        self.va + slot * self.stride
+    }
+}
+
+/// Messages at fixed times: message `n` of a lane is due `offset + n x interval` after the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Nanoseconds between two messages, 20 fractional bits.
+    pub interval: u64,
+    /// Nanoseconds from the start to the first.
+    pub offset: u64,
+}
+
+impl Pace {
+    /// `rate` messages a second over `lanes` lanes, of which this is number `index`.
+    pub fn new(rate: f64, lanes: u32, index: u32) -> Pace {
+        let interval = f64::from(lanes) / rate * 1e9;
+        let offset = interval * f64::from(index) / f64::from(lanes);
+        Pace { interval: (interval * f64::from(1 << 20)).min(u64::MAX as f64) as u64, offset: offset as u64 }
+    }
+}
+
+/// What a lane is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneSpec {
+    /// Index of the flow in the scenario.
+    pub flow: usize,
+    /// Index of the queue pair in the flow.
+    pub index: u32,
+    /// Index of the endpoint on its worker.
+    pub endpoint: usize,
+    /// The queue pair.
+    pub qpn: Qpn,
+    /// Which side.
+    pub side: Side,
+    /// What is posted.
+    pub verb: Verb,
+    /// Messages may go missing.
+    pub unreliable: bool,
+    /// Seeds the payload; the same on both sides.
+    pub seed: u64,
+    /// Bytes of a message.
+    pub size: u32,
+    /// Messages outstanding.
+    pub depth: u32,
+    /// Check every byte.
+    pub verify: bool,
+    /// Messages to send.
+    pub messages: Option<u64>,
+    /// When messages are due; as soon as there is room when left out.
+    pub pace: Option<Pace>,
+    /// The buffers of this side.
+    pub local: Buffers,
+    /// The buffers of the other side.
+    pub remote: Buffers,
+}
+
+/// A message that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number.
+    pub number: u64,
+    /// When it was due.
+    pub due: Instant,
+}
+
+/// What the check of a received message found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub number: u64,
+    /// Whether it was checked.
+    pub checked: bool,
+    /// Messages before it that never came.
+    pub lost: u64,
+    /// Offset of the first wrong byte.
+    pub wrong: Option<u64>,
+}
+
+/// One side of one queue pair.
+#[derive(Debug)]
+pub struct Lane {
+    spec: LaneSpec,
+    start: Instant,
+    posted: u64,
+    received: u64,
+    /// When the outstanding messages were due, oldest first.
+    due: VecDeque<Instant>,
+    dead: bool,
+    blocked: bool,
+    finish_noted: bool,
+}
+
+impl Lane {
+    /// A lane at rest.
+    pub fn new(spec: LaneSpec) -> Lane {
+        let depth = if spec.side == Side::Sender { spec.depth as usize } else { 0 };
+        Lane {
+            spec,
+            start: Instant::ZERO,
+            posted: 0,
+            received: 0,
+            due: VecDeque::with_capacity(depth),
+            dead: false,
+            blocked: false,
+            finish_noted: false,
+        }
+    }
+
+    /// Fills the buffers and posts the first receive requests.
+    pub fn prepare<I: PacketIo>(&self, endpoint: &mut Endpoint<I>) {
+        let s = &self.spec;
+        let size = s.size as usize;
+        let read_source = s.verb == Verb::Read && s.side == Side::Receiver;
+        let _ = endpoint.memory_mut().fill(s.local.key, |bytes| {
+            bytes.fill(GUARD);
+            for (slot, buffer) in bytes.chunks_exact_mut(s.local.stride as usize).enumerate() {
+                if read_source || s.side == Side::Sender {
+                    pattern::fill(&mut buffer[..size], s.seed, slot as u64);
+                }
+            }
+        });
+        if s.side == Side::Receiver && s.verb.takes_recv() {
+            for i in 0..u64::from(s.depth) {
+                self.repost(i % s.local.slots, endpoint);
+            }
+        }
+    }
+
+    pub(super) fn flow(&self) -> usize {
+        self.spec.flow
+    }
+
+    pub(super) fn index(&self) -> u32 {
+        self.spec.index
+    }
+
+    pub(super) fn endpoint(&self) -> usize {
+        self.spec.endpoint
+    }
+
+    pub(super) fn qpn(&self) -> Qpn {
+        self.spec.qpn
+    }
+
+    pub(super) fn is_sender(&self) -> bool {
+        self.spec.side == Side::Sender
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        self.due.len() as u32
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    pub(super) fn set_dead(&mut self) {
+        self.dead = true;
+    }
+
+    pub(super) fn is_paced(&self) -> bool {
+        self.spec.pace.is_some()
+    }
+
+    pub(super) fn set_blocked(&mut self) {
+        self.blocked = true;
+    }
+
+    pub(super) fn take_blocked(&mut self) -> bool {
+        std::mem::take(&mut self.blocked)
+    }
+
+    /// Whether it posts nothing more by itself.
+    pub(super) fn is_over(&self) -> bool {
+        self.dead || self.spec.messages.is_some_and(|m| self.posted >= m)
+    }
+
+    /// Whether all its messages have ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_over() && self.due.is_empty()
+    }
+
+    /// Whether this is the first time that somebody notes its end.
+    pub(super) fn note_finished(&mut self) -> bool {
+        !std::mem::replace(&mut self.finish_noted, true)
+    }
+
+    /// Begins at `now`: when its first message is due, if it is paced by messages.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<Instant> {
+        self.start = now;
+        self.next_due()
+    }
+
+    /// When its next message is due, if it is paced by messages and has one.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let pace = self.spec.pace.filter(|_| self.is_sender() && !self.is_over())?;
+        let after = (u128::from(self.posted) * u128::from(pace.interval)) >> 20;
+        let ns = u64::try_from(after).unwrap_or(u64::MAX).saturating_add(pace.offset);
+        Some(Instant::from_nanos(self.start.as_nanos().saturating_add(ns)))
+    }
+
+    /// Posts until its pipe is full; how many.
+    pub(super) fn fill_pipe<I: PacketIo>(&mut self, now: Instant, endpoint: &mut Endpoint<I>) -> u64 {
+        let mut n = 0;
+        while self.post(now, endpoint) {
+            n += 1;
+        }
+        n
+    }
+
+    /// Posts its next message, which was due at `due`; `false` when there is no room or none left.
+    #[inline]
+    pub(super) fn post<I: PacketIo>(&mut self, due: Instant, endpoint: &mut Endpoint<I>) -> bool {
+        let s = &self.spec;
+        if !self.is_sender() || self.is_over() || self.due.len() >= s.depth as usize {
+            return false;
+        }
+        let number = self.posted;
+        let addr = s.local.at(number % s.local.slots);
+        let raddr = s.remote.at(number % s.remote.slots);
+        let rkey = s.remote.key;
+        let imm = number as u32;
+        let op = match s.verb {
+            Verb::Write => SendOp::Write { raddr, rkey },
+            Verb::WriteImm => SendOp::WriteImm { raddr, rkey, imm },
+            Verb::Send => SendOp::Send,
+            Verb::SendImm => SendOp::SendImm(imm),
+            Verb::Read => SendOp::Read { raddr, rkey },
+        };
+        if s.verify && s.verb != Verb::Read && s.size != 0 {
+            if let Ok(bytes) = endpoint.memory_mut().local_mut(s.local.key, addr, s.size) {
+                pattern::fill(bytes, s.seed, number);
+            }
+        }
+        let wr = SendWr {
+            wr_id: number,
+            op,
+            sge: Sge { addr, len: s.size, lkey: s.local.key },
+            flags: SendFlags { signaled: true, ..SendFlags::default() },
+        };
+        if !matches!(endpoint.post_send(s.qpn, wr), Some(Ok(()))) {
+            return false;
+        }
+        self.posted += 1;
+        self.due.push_back(due);
+        true
+    }
+
+    /// Its oldest outstanding message has ended.
+    #[inline]
+    pub(super) fn end_message(&mut self) -> Option<Ended> {
+        let number = self.posted - self.due.len() as u64;
+        self.due.pop_front().map(|due| Ended { number, due })
+    }
+
+    /// Checks what READ `number` brought.
+    #[inline]
+    pub(super) fn check_read<I: PacketIo>(&self, number: u64, endpoint: &Endpoint<I>) -> Option<Received> {
+        let s = &self.spec;
+        if s.verb != Verb::Read || !s.verify {
+            return None;
+        }
+        let addr = s.local.at(number % s.local.slots);
+        let bytes = endpoint.memory().local(s.local.key, addr, s.size).unwrap_or(&[]);
+        let wrong = pattern::check(bytes, s.seed, number % s.remote.slots).err();
+        Some(Received { number, checked: true, lost: 0, wrong: wrong.map(|w| w.offset as u64) })
+    }
+
+    /// A message of `len` bytes was received at `addr`.
+    #[inline]
+    pub(super) fn receive<I: PacketIo>(&mut self, addr: u64, len: u32, endpoint: &Endpoint<I>) -> Received {
+        let s = &self.spec;
+        let mut number = self.received;
+        let bytes =
+            if s.verify { endpoint.memory().local(s.local.key, addr, len).unwrap_or(&[]) } else { &[] };
+        let mut lost = 0;
+        if s.unreliable && s.verify {
+            // Some messages before this one may never come.
+            if let Some(found) =
+                pattern::number_of(bytes, s.seed).filter(|n| n.wrapping_sub(number) < 1 << 32)
+            {
+                lost = found - number;
+                number = found;
+            }
+        }
+        self.received = number + 1;
+        if !s.verify {
+            return Received { number, ..Received::default() };
+        }
+        let place =
+            s.verb.takes_recv() && s.verb != Verb::WriteImm || addr == s.local.at(number % s.local.slots);
+        let wrong = if len != s.size || !place {
+            Some(0)
+        } else {
+            pattern::check(bytes, s.seed, number).err().map(|w| w.offset as u64)
+        };
+        Received { number, checked: true, lost, wrong }
+    }
+
+    /// Whether the immediate data is that of the message received last.
+    pub(super) fn check_imm(&self, imm: Option<u32>) -> bool {
+        let want = self.spec.verb.has_imm().then(|| self.received.wrapping_sub(1) as u32);
+        imm == want
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// The buffer of a receive request.
+    pub(super) fn slot_at(&self, slot: u64) -> u64 {
+        self.spec.local.at(slot)
+    }
+
+    /// Posts the receive request with buffer `slot`.
+    #[inline]
+    pub(super) fn repost<I: PacketIo>(&self, slot: u64, endpoint: &mut Endpoint<I>) {
+        let s = &self.spec;
+        let sge = Sge { addr: s.local.at(slot), len: s.size, lkey: s.local.key };
+        endpoint.post_recv(s.qpn, RecvWr { wr_id: slot, sge });
+    }
+
+    /// The offset of the first byte outside the buffers that something has touched.
+    pub(super) fn check_guards<I: PacketIo>(&self, endpoint: &Endpoint<I>) -> Option<u64> {
+        let s = &self.spec;
+        if !s.verify {
+            return None;
+        }
+        let guard = (s.local.stride - u64::from(s.size)) as u32;
+        (0..s.local.slots).find_map(|slot| {
+            let from = s.local.at(slot) + u64::from(s.size);
+            let bytes = endpoint.memory().local(s.local.key, from, guard).ok()?;
+            let at = bytes.iter().position(|b| *b != GUARD)?;
+            Some(from - s.local.va + at as u64)
+        })
+    }
+}

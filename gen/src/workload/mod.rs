@@ -1,0 +1,328 @@
+//! The workload: what a worker's queue pairs send, and the check of what they receive.
+
+mod lane;
+pub mod pattern;
+
+pub use lane::{Buffers, Ended, Lane, LaneSpec, Pace, Received, Side};
+
+use crate::measure::{FlowSample, FlowStats, QpFailure, Sample, WrongPayload};
+use roce_engine::io::PacketIo;
+use roce_engine::transport::QpCounters;
+use roce_engine::units::{Instant, Qpn};
+use roce_engine::verbs::{Completion, CompletionStatus, QpEvent, WcOpcode};
+use roce_engine::worker::{Application, Endpoint, Flow, Load};
+use rtrb::Producer;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What the control thread asks of a worker.
+#[derive(Debug)]
+pub enum Command {
+    /// Begin to post.
+    Start,
+    /// Fill this and send it back.
+    Sample(Box<Sample>),
+    /// Post nothing more; what is outstanding goes on.
+    StopPosting,
+    /// Check what lies around the buffers, fill this, send it back and end.
+    Finish(Box<Sample>),
+}
+
+/// Drives the lanes of one worker.
+#[derive(Debug)]
+pub struct Generator {
+    lanes: Vec<Lane>,
+    flows: Vec<FlowSample>,
+    /// By endpoint: index of the port in the scenario.
+    ports: Vec<usize>,
+    /// By endpoint, by slot of the queue pair number: lane.
+    by_slot: Vec<Vec<u32>>,
+    /// Lanes paced by messages, by when the next one is due.
+    due: BinaryHeap<Reverse<(Instant, u32)>>,
+    posting: bool,
+    /// Lanes that have messages still to end.
+    unfinished: usize,
+    /// Workers that are through with all their messages count up here.
+    finished: Arc<AtomicUsize>,
+    answers: Producer<Box<Sample>>,
+}
+
+const NO_LANE: u32 = u32::MAX;
+/// The part of a queue pair number that names its slot.
+const SLOT: u32 = 0xFFFF;
+
+impl Generator {
+    /// A generator for `flows` flows over endpoints that belong to `ports`; samples go to
+    /// `answers`, and `finished` counts workers that are through with their messages.
+    pub fn new(
+        flows: usize,
+        ports: Vec<usize>,
+        answers: Producer<Box<Sample>>,
+        finished: Arc<AtomicUsize>,
+    ) -> Generator {
+        Generator {
+            lanes: Vec::new(),
+            flows: vec![FlowSample::default(); flows],
+            by_slot: vec![Vec::new(); ports.len()],
+            ports,
+            due: BinaryHeap::new(),
+            posting: false,
+            unfinished: 0,
+            finished,
+            answers,
+        }
+    }
+
+    /// Adds one side of a queue pair.  The queue pair itself is connected apart.
+    pub fn add(&mut self, lane: Lane) {
+        let slots = &mut self.by_slot[lane.endpoint()];
+        let slot = (lane.qpn().get() & SLOT) as usize;
+        if slots.len() <= slot {
+            slots.resize(slot + 1, NO_LANE);
+        }
+        slots[slot] = self.lanes.len() as u32;
+        self.lanes.push(lane);
+        self.due.reserve(self.lanes.len());
+    }
+
+    /// Prepares the buffers of all lanes and posts their receive requests.
+    pub fn prepare<I: PacketIo>(&self, endpoints: &mut [Endpoint<I>]) {
+        for lane in &self.lanes {
+            lane.prepare(&mut endpoints[lane.endpoint()]);
+        }
+    }
+
+    fn start<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) {
+        self.posting = true;
+        self.unfinished = self.lanes.iter().filter(|l| l.is_sender() && !l.is_finished()).count();
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            match lane.begin(now) {
+                Some(at) => self.due.push(Reverse((at, index as u32))),
+                None => {
+                    let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
+                    self.flows[lane.flow()].stats.posted += posted;
+                }
+            }
+        }
+        self.note_finished();
+    }
+
+    /// Posts what is due of the lanes that are paced by messages.
+    fn post_due<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
+        let mut posted = false;
+        while let Some(Reverse((at, index))) = self.due.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.due.pop();
+            let lane = &mut self.lanes[index as usize];
+            if lane.post(at, &mut endpoints[lane.endpoint()]) {
+                posted = true;
+                self.flows[lane.flow()].stats.posted += 1;
+                if let Some(next) = lane.next_due() {
+                    self.due.push(Reverse((next, index)));
+                }
+            } else if !lane.is_over() {
+                // Its pipe is full: it comes back when a message ends.
+                lane.set_blocked();
+            }
+        }
+        posted
+    }
+
+    /// A message of ours has ended.
+    #[inline]
+    fn on_sent<I: PacketIo>(
+        &mut self,
+        now: Instant,
+        index: u32,
+        endpoint: &mut Endpoint<I>,
+        done: &Completion,
+    ) {
+        let lane = &mut self.lanes[index as usize];
+        let FlowSample { stats, latency } = &mut self.flows[lane.flow()];
+        let Some(message) = lane.end_message() else { return };
+        stats.last = now;
+        if done.status == CompletionStatus::Success {
+            stats.completed += 1;
+            latency.record(now.since(message.due));
+            if let Some(received) = lane.check_read(message.number, endpoint) {
+                note_received(stats, lane.index(), &received);
+            }
+        } else {
+            stats.failed += 1;
+            if !lane.is_dead() {
+                lane.set_dead();
+                note_failure(stats, lane.index(), now, endpoint, done);
+            }
+        }
+        if self.posting && !lane.is_over() {
+            if !lane.is_paced() {
+                stats.posted += u64::from(lane.post(now, endpoint));
+            } else if lane.take_blocked() {
+                if let Some(at) = lane.next_due() {
+                    self.due.push(Reverse((at, index)));
+                }
+            }
+        }
+        if lane.is_finished() && lane.note_finished() {
+            self.unfinished -= 1;
+            self.note_finished();
+        }
+    }
+
+    /// A receive request of ours completed.
+    fn on_received<I: PacketIo>(&mut self, index: u32, endpoint: &mut Endpoint<I>, done: &Completion) {
+        if done.status != CompletionStatus::Success {
+            return;
+        }
+        let lane = &mut self.lanes[index as usize];
+        let stats = &mut self.flows[lane.flow()].stats;
+        if done.opcode == WcOpcode::Recv {
+            let received = lane.receive(lane.slot_at(done.wr_id), done.byte_len, endpoint);
+            note_received(stats, lane.index(), &received);
+        }
+        if !lane.check_imm(done.imm) {
+            let number = lane.received().wrapping_sub(1);
+            note_received(stats, lane.index(), &Received { number, wrong: Some(0), ..Received::default() });
+            stats.received -= 1;
+        }
+        lane.repost(done.wr_id, endpoint);
+    }
+
+    fn lane_of(&self, endpoint: usize, qpn: Qpn) -> Option<u32> {
+        let lane = *self.by_slot.get(endpoint)?.get((qpn.get() & SLOT) as usize)?;
+        (lane != NO_LANE).then_some(lane)
+    }
+
+    fn note_finished(&self) {
+        if self.posting && self.unfinished == 0 {
+            self.finished.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn check_guards<I: PacketIo>(&mut self, endpoints: &[Endpoint<I>]) {
+        for lane in &self.lanes {
+            if let Some(offset) = lane.check_guards(&endpoints[lane.endpoint()]) {
+                let stats = &mut self.flows[lane.flow()].stats;
+                stats.verify_errors += 1;
+                let wrong = WrongPayload { qp: lane.index(), message: lane.received(), offset };
+                stats.wrong.get_or_insert(wrong);
+            }
+        }
+    }
+
+    fn fill_sample<I: PacketIo>(
+        &mut self,
+        now: Instant,
+        endpoints: &[Endpoint<I>],
+        load: &Load,
+        sample: &mut Sample,
+    ) {
+        sample.at = now;
+        sample.load = *load;
+        for flow in &mut self.flows {
+            flow.stats.outstanding = 0;
+            flow.stats.counters = [QpCounters::default(); 2];
+        }
+        for lane in &self.lanes {
+            let stats = &mut self.flows[lane.flow()].stats;
+            stats.outstanding += u64::from(lane.in_flight());
+            if let Some(qp) = endpoints[lane.endpoint()].qp(lane.qpn()) {
+                stats.counters[usize::from(!lane.is_sender())].add(&qp.counters());
+            }
+        }
+        sample.idle = self.flows.iter().all(|f| f.stats.outstanding == 0);
+        for (to, from) in sample.flows.iter_mut().zip(&mut self.flows) {
+            to.stats = from.stats;
+            // The filled histogram goes, the empty one that came stays.
+            to.latency.reset();
+            std::mem::swap(&mut to.latency, &mut from.latency);
+        }
+        for (to, (endpoint, port)) in sample.ports.iter_mut().zip(endpoints.iter().zip(&self.ports)) {
+            to.port = *port;
+            to.counters = endpoint.counters().clone();
+            to.cq_overflow = endpoint.cq_overflow();
+        }
+    }
+}
+
+fn note_received(stats: &mut FlowStats, qp: u32, received: &Received) {
+    stats.received += 1;
+    stats.lost += received.lost;
+    stats.verified += u64::from(received.checked);
+    if let Some(offset) = received.wrong {
+        stats.verify_errors += 1;
+        stats.wrong.get_or_insert(WrongPayload { qp, message: received.number, offset });
+    }
+}
+
+fn note_failure<I: PacketIo>(
+    stats: &mut FlowStats,
+    qp: u32,
+    at: Instant,
+    endpoint: &Endpoint<I>,
+    done: &Completion,
+) {
+    let dest_qpn = endpoint.qp(done.qpn).map_or(Qpn::new(0), |qp| qp.dest_qpn());
+    stats.failed_qps += 1;
+    stats.failure.get_or_insert(QpFailure { qp, qpn: done.qpn, dest_qpn, status: done.status, at });
+}
+
+impl<I: PacketIo> Application<I> for Generator {
+    type Command = Command;
+
+    fn on_command(
+        &mut self,
+        now: Instant,
+        endpoints: &mut [Endpoint<I>],
+        load: &Load,
+        command: Command,
+    ) -> Flow {
+        let (mut sample, flow) = match command {
+            Command::Start => {
+                self.start(now, endpoints);
+                return Flow::Continue;
+            }
+            Command::StopPosting => {
+                self.posting = false;
+                self.due.clear();
+                return Flow::Continue;
+            }
+            Command::Sample(sample) => (sample, Flow::Continue),
+            Command::Finish(sample) => {
+                self.check_guards(endpoints);
+                (sample, Flow::Stop)
+            }
+        };
+        self.fill_sample(now, endpoints, load, &mut sample);
+        // The ring has room for every sample that is under way.
+        let _ = self.answers.push(sample);
+        flow
+    }
+
+    #[inline]
+    fn on_completion(&mut self, now: Instant, index: usize, endpoint: &mut Endpoint<I>, done: &Completion) {
+        let Some(lane) = self.lane_of(index, done.qpn) else { return };
+        match done.opcode {
+            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => self.on_received(lane, endpoint, done),
+            _ => self.on_sent(now, lane, endpoint, done),
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, _: Instant, index: usize, endpoint: &mut Endpoint<I>, qpn: Qpn, event: QpEvent) {
+        let QpEvent::WriteExecuted { va, len } = event else { return };
+        let Some(lane) = self.lane_of(index, qpn) else { return };
+        let lane = &mut self.lanes[lane as usize];
+        let received = lane.receive(va, len, endpoint);
+        note_received(&mut self.flows[lane.flow()].stats, lane.index(), &received);
+    }
+
+    #[inline]
+    fn on_turn(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
+        self.posting && !self.due.is_empty() && self.post_due(now, endpoints)
+    }
+}
