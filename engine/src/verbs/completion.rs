@@ -1,7 +1,6 @@
 //! Completions and where they go.
 
 use crate::units::Qpn;
-use std::collections::VecDeque;
 
 /// How a work request ended.  The numbers are those of verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +122,10 @@ pub trait Completions {
 /// A completion queue: completions and events in the order in which they happened.
 #[derive(Debug)]
 pub struct CompletionQueue {
-    entries: VecDeque<CqEntry>,
+    entries: Vec<CqEntry>,
+    /// The oldest entry.  It goes back to 0 whenever the queue is empty, so that a queue that is
+    /// emptied often stays in a few cache lines, however large it is.
+    head: usize,
     capacity: usize,
     overflow: u64,
 }
@@ -140,18 +142,30 @@ pub enum CqEntry {
 impl CompletionQueue {
     /// A queue for `capacity` entries; it never grows.
     pub fn new(capacity: usize) -> CompletionQueue {
-        CompletionQueue { entries: VecDeque::with_capacity(capacity), capacity, overflow: 0 }
+        CompletionQueue { entries: Vec::with_capacity(capacity), head: 0, capacity, overflow: 0 }
+    }
+
+    /// Makes room for `more` further entries.
+    pub fn grow(&mut self, more: usize) {
+        self.capacity += more;
+        self.entries.reserve(self.capacity - self.entries.len());
     }
 
     /// Takes the oldest entry.
     #[inline]
     pub fn pop(&mut self) -> Option<CqEntry> {
-        self.entries.pop_front()
+        let entry = *self.entries.get(self.head)?;
+        self.head += 1;
+        if self.head == self.entries.len() {
+            self.entries.clear();
+            self.head = 0;
+        }
+        Some(entry)
     }
 
     /// Entries waiting.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.head
     }
 
     /// Whether none waits.
@@ -166,8 +180,12 @@ impl CompletionQueue {
 
     #[inline]
     fn push(&mut self, entry: CqEntry) {
-        if self.entries.len() < self.capacity {
-            self.entries.push_back(entry);
+        if self.len() < self.capacity {
+            if self.entries.len() == self.capacity {
+                self.entries.drain(..self.head);
+                self.head = 0;
+            }
+            self.entries.push(entry);
         } else {
             self.overflow += 1;
         }
@@ -197,6 +215,17 @@ mod tests {
         cq.event(Qpn::new(2), QpEvent::SqDrained);
         assert_eq!((cq.len(), cq.overflow()), (1, 1));
         assert_eq!(cq.pop(), Some(CqEntry::Event(Qpn::new(2), QpEvent::CommEst)));
+        assert!(cq.is_empty());
+        // Never quite emptied, it stays within its room all the same.
+        let mut cq = CompletionQueue::new(3);
+        let room = cq.entries.capacity();
+        cq.event(Qpn::new(0), QpEvent::CommEst);
+        for i in 1..100 {
+            cq.event(Qpn::new(i), QpEvent::CommEst);
+            assert_eq!(cq.pop(), Some(CqEntry::Event(Qpn::new(i - 1), QpEvent::CommEst)));
+        }
+        assert_eq!((cq.len(), cq.overflow(), cq.entries.capacity()), (1, 0, room));
+        let _ = cq.pop();
         assert!(cq.is_empty());
     }
 }

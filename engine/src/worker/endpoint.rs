@@ -86,7 +86,6 @@ pub struct Endpoint<I: PacketIo> {
     wheel: TimerWheel,
     ready: VecDeque<u32>,
     cq: CompletionQueue,
-    cq_room: usize,
     counters: EndpointCounters,
     crossing: Option<Crossing<I::Rx>>,
     spare: ArrayVec<I::Tx, BURST>,
@@ -107,7 +106,6 @@ impl<I: PacketIo> Endpoint<I> {
             wheel: TimerWheel::new(Instant::ZERO),
             ready: VecDeque::new(),
             cq: CompletionQueue::new(0),
-            cq_room: 0,
             counters: EndpointCounters::default(),
             crossing,
             spare: ArrayVec::new(),
@@ -122,8 +120,7 @@ impl<I: PacketIo> Endpoint<I> {
         let (local, qpn) = self.table.reserve().ok_or(CreateError::TooMany(self.table.len()))?;
         config.qpn = qpn;
         // Every request completes once, and each may come with an event.
-        self.cq_room += 2 * (config.max_send_wr + config.max_recv_wr) as usize + 2 * BURST;
-        self.cq = CompletionQueue::new(self.cq_room);
+        self.cq.grow(2 * (config.max_send_wr + config.max_recv_wr) as usize + 2 * BURST);
         self.wheel.grow(self.table.len());
         self.ready.reserve(self.table.len());
         if let Some(slot) = self.table.get_mut(local) {

@@ -34,7 +34,7 @@ impl Latency {
         self.max_ns = self.max_ns.max(ns);
         self.min_ns = self.min_ns.min(ns);
         self.sum_ns += u128::from(ns);
-        if self.histogram.record(ns.max(1)).is_err() {
+        if ns > LONGEST_NS || self.histogram.record(ns.max(1)).is_err() {
             self.beyond += 1;
         }
     }
