@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cc;
+pub mod fabric;
 pub mod io;
+pub mod sim;
 pub mod transport;
 pub mod units;
 pub mod verbs;

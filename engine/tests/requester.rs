@@ -1,4 +1,5 @@
 //! The requester against a scripted peer: recovery, timers, windows and limits.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -80,7 +81,7 @@ fn q04_one_go_back_per_nak() {
     assert_eq!(s.out().len(), 32);
     let mut again = Vec::new();
     for _ in 0..10 {
-        s.now = s.now + ns(1000);
+        s.now += ns(1000);
         again.extend(s.ack(105, 0x60));
     }
     assert_eq!(psns(&again), (105..132).collect::<Vec<_>>());
@@ -129,6 +130,8 @@ fn q06_the_rnr_wait_is_honoured() {
     let c = s.counters();
     assert_eq!((c.local_ack_timeout_err, c.rnr_nak_retry_err, c.retransmits), (0, 2, 2));
     assert_eq!(s.state(), QpState::Rts, "no retry was used up");
+    // The sequence NAK in the wait left nothing behind: one after it is served.
+    assert_eq!(psns(&s.ack(100, 0x60)), [100, 101]);
     s.ack(101, 0x1F);
     assert_eq!(s.statuses(), [(1, Success), (2, Success)]);
 }
@@ -150,9 +153,9 @@ fn q06_progress_in_the_rnr_wait_starts_no_timer() {
 #[test]
 fn every_rnr_timer_code_is_waited() {
     let us: [u64; 32] = [
-        655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840, 5_120,
-        7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680,
-        491_520,
+        655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,
+        5_120, 7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760,
+        327_680, 491_520,
     ];
     for (code, us) in us.into_iter().enumerate() {
         let mut s = Script::new(&Setup::default());
@@ -285,6 +288,10 @@ fn q13_fence() {
     s.post_write(1, 64);
     fenced(&mut s);
     assert_eq!(s.out().len(), 5, "a WRITE does not hold it");
+    // Nor does a READ behind it, when all is sent again.
+    s.post_read(10, 8192, 64);
+    assert_eq!(psns(&s.out()), [105]);
+    assert_eq!(psns(&s.ack(101, 0x60)), [101, 102, 103, 104, 105]);
 }
 
 #[test]

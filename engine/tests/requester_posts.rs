@@ -83,7 +83,8 @@ fn a_restarted_read_takes_both_forms_of_answer() {
     use Opcode as O;
     let data = pattern(5, 3072);
     // FIRST, LAST by the book; MIDDLE, LAST is rxe's way.
-    let forms = [[O::RC_READ_RESP_FIRST, O::RC_READ_RESP_LAST], [O::RC_READ_RESP_MIDDLE, O::RC_READ_RESP_LAST]];
+    let forms =
+        [[O::RC_READ_RESP_FIRST, O::RC_READ_RESP_LAST], [O::RC_READ_RESP_MIDDLE, O::RC_READ_RESP_LAST]];
     for form in forms {
         let mut s = Script::new(&Setup::default());
         s.post_read(1, 0, 3072);
@@ -320,7 +321,10 @@ fn solicited_is_on_the_last_packet_alone() {
     let sge = s.side.sge(0, 2048);
     let flags = SendFlags { signaled: true, solicited: true, fence: false };
     s.side.qp.post_send(SendWr { wr_id: 1, op: SendOp::Send, sge, flags }).unwrap();
-    s.side.qp.post_send(SendWr { wr_id: 2, op: SendOp::Write { raddr: VA, rkey: PEER_KEY }, sge, flags }).unwrap();
+    s.side
+        .qp
+        .post_send(SendWr { wr_id: 2, op: SendOp::Write { raddr: VA, rkey: PEER_KEY }, sge, flags })
+        .unwrap();
     let se: Vec<bool> = s.frames().iter().map(|f| classify(f).unwrap().bth.solicited).collect();
     assert_eq!(se, [false, true, false, false]);
 }

@@ -39,7 +39,10 @@ fn s01_duplicate_write_after_a_read() {
 fn s01_a_duplicate_is_not_acknowledged_before_a_later_answer() {
     let mut s = expecting(30, 0);
     s.write(WRITE_ONLY, 30, 0, 8, b"original");
-    let (read, dup) = (s.peer.read(31, (VA, s.key(), 2048)), s.peer.write(WRITE_ONLY, 30, true, (VA, s.key(), 8), b"original"));
+    let (read, dup) = (
+        s.peer.read(31, (VA, s.key(), 2048)),
+        s.peer.write(WRITE_ONLY, 30, true, (VA, s.key(), 8), b"original"),
+    );
     s.take(&read);
     assert_eq!(s.take(&dup), Verdict::Dropped(DropReason::DuplicateDropped));
     assert_eq!(s.out(), ["READ_RESP_FIRST 31 0x1f msn 2", "READ_RESP_LAST 32 0x1f msn 2"]);
@@ -52,11 +55,11 @@ fn s01_a_duplicate_behind_a_repeated_read_is_acknowledged() {
     assert_eq!(s.read(30, 0, 2048).len(), 2);
     assert_eq!(s.write(WRITE_ONLY, 32, 8192, 4, b"data"), ["ACKNOWLEDGE 32 0x1f msn 2"]);
     let key = s.key();
-    let (read, write) = (s.peer.read(30, (VA, key, 2048)), s.peer.write(WRITE_ONLY, 32, true, (VA + 8192, key, 4), b"data"));
+    let (read, write) =
+        (s.peer.read(30, (VA, key, 2048)), s.peer.write(WRITE_ONLY, 32, true, (VA + 8192, key, 4), b"data"));
     s.take(&read);
     assert_eq!(s.take(&write), Verdict::Answered);
-    let want =
-        ["READ_RESP_FIRST 30 0x1f msn 1", "READ_RESP_LAST 31 0x1f msn 1", "ACKNOWLEDGE 32 0x1f msn 2"];
+    let want = ["READ_RESP_FIRST 30 0x1f msn 1", "READ_RESP_LAST 31 0x1f msn 1", "ACKNOWLEDGE 32 0x1f msn 2"];
     assert_eq!(s.out(), want);
 }
 
@@ -67,7 +70,7 @@ fn s03_duplicate_read_after_the_data_changed() {
     s.side.fill(0, b"old word");
     let key = s.key();
     let read = s.peer.read(10, (VA, key, 8));
-    let mut payload = |s: &mut Script, frame: &[u8]| {
+    let payload = |s: &mut Script, frame: &[u8]| {
         s.take(frame);
         let frames = s.frames();
         (show_all(&frames), classify(&frames[0]).unwrap().payload().to_vec())
@@ -83,7 +86,7 @@ fn s04_duplicate_read_outside_the_first() {
     let mut s = expecting(10, 0);
     assert_eq!(s.read(10, 0, 4096).len(), 4);
     let key = s.key();
-    let mut again = |s: &mut Script, psn, va, key, len| {
+    let again = |s: &mut Script, psn, va, key, len| {
         let frame = s.peer.read(psn, (va, key, len));
         s.say(frame)
     };
@@ -96,6 +99,9 @@ fn s04_duplicate_read_outside_the_first() {
         (12, VA + 0x800, key ^ 1, 2048),
         (12, VA + 0x800, key, 1024),
         (12, VA, key, 2048),
+        (12, VA, key, 4096),
+        (10, VA + 0x800, key, 2048),
+        (11, VA + 0x800, key, 2048),
         (10, VA, key, 8192),
         (10, VA, key, 0),
         (9, VA, key, 1024),
@@ -117,8 +123,7 @@ fn s06_one_sequence_nak_per_gap() {
     s.request(SEND_ONLY, 99, true, &[1]);
     assert!(s.request(SEND_ONLY, 121, true, &[1]).is_empty());
     let acks: Vec<_> = (100..=120).flat_map(|psn| s.request(SEND_ONLY, psn, true, &[1])).collect();
-    let want: Vec<_> =
-        (100..=120).map(|psn| format!("ACKNOWLEDGE {psn} 0x1f msn {}", psn - 99)).collect();
+    let want: Vec<_> = (100..=120).map(|psn| format!("ACKNOWLEDGE {psn} 0x1f msn {}", psn - 99)).collect();
     assert_eq!(acks, want);
     assert_eq!(s.request(SEND_ONLY, 122, true, &[1]), ["ACKNOWLEDGE 121 0x60 msn 21"]);
     assert!(s.request(SEND_ONLY, 123, true, &[1]).is_empty());
@@ -129,7 +134,8 @@ fn s06_one_sequence_nak_per_gap() {
 #[test]
 fn s06_a_nak_that_is_out_of_date_is_not_sent() {
     let mut s = expecting(100, 8);
-    let (late, early) = (s.peer.frame(SEND_ONLY, 100, true, &[], &[1]), s.peer.frame(SEND_ONLY, 101, true, &[], &[1]));
+    let (late, early) =
+        (s.peer.frame(SEND_ONLY, 100, true, &[], &[1]), s.peer.frame(SEND_ONLY, 101, true, &[], &[1]));
     assert_eq!(s.take(&early), Verdict::Answered);
     assert_eq!(s.take(&late), Verdict::Delivered);
     assert_eq!(s.out(), ["ACKNOWLEDGE 100 0x1f msn 1"]);
@@ -145,9 +151,9 @@ fn s11_resend_before_the_rnr_time_is_over() {
     assert_eq!(s.request(SEND_ONLY, 52, true, b"more"), nothing);
     assert_eq!(s.request(SEND_ONLY, 50, true, b"hello"), ["ACKNOWLEDGE 50 0x2e msn 0"]);
     s.side.recv(7, 0, 64);
-    s.now = s.now + Duration::from_micros(600);
+    s.now += Duration::from_micros(600);
     assert_eq!(s.request(SEND_ONLY, 50, true, b"hello"), ["ACKNOWLEDGE 50 0x1f msn 1"]);
-    s.now = s.now + Duration::from_micros(800);
+    s.now += Duration::from_micros(800);
     assert_eq!(s.request(SEND_ONLY, 50, true, b"hello"), ["ACKNOWLEDGE 50 0x1f msn 1"], "a duplicate now");
     assert_eq!(s.statuses(), [(7, Success)], "delivered once");
     let c = s.counters();
@@ -321,7 +327,7 @@ fn duplicate_atomics_are_answered_from_memory_of_the_first() {
     let mut s = expecting(0, 0);
     s.side.fill(0, &1000u64.to_ne_bytes());
     let key = s.key();
-    let mut original = |s: &mut Script, frame: &[u8]| {
+    let original = |s: &mut Script, frame: &[u8]| {
         s.take(frame);
         let frames = s.frames();
         assert_eq!(frames.len(), 1);

@@ -144,7 +144,8 @@ fn s14_range_sums_that_wrap() {
         let out = s.say(read);
         refused(&mut s, &out, &nak, &format!("READ {va:#x} {len}"));
     }
-    for (va, syndrome) in [(VA - 8, 0x62), (end, 0x62), (u64::MAX - 7, 0x62), (VA + 4, 0x61), (end - 7, 0x61)] {
+    for (va, syndrome) in [(VA - 8, 0x62), (end, 0x62), (u64::MAX - 7, 0x62), (VA + 4, 0x61), (end - 7, 0x61)]
+    {
         let mut s = ready(0);
         let key = s.key();
         let atomic = s.peer.fetch_add(50, (va, key), 1);
@@ -181,8 +182,12 @@ fn s16_send_longer_than_the_buffer() {
 #[test]
 fn s21_opcodes_not_supported() {
     use Opcode as O;
-    let cases: [(O, usize, usize); 4] =
-        [(O::RC_FLUSH, 20, 0), (O::RC_ATOMIC_WRITE, 16, 8), (O::RC_ATOMIC_WRITE, 16, 0), (O::RC_FLUSH, 20, 8)];
+    let cases: [(O, usize, usize); 4] = [
+        (O::RC_FLUSH, 20, 0),
+        (O::RC_ATOMIC_WRITE, 16, 8),
+        (O::RC_ATOMIC_WRITE, 16, 0),
+        (O::RC_FLUSH, 20, 8),
+    ];
     for (opcode, ext, payload) in cases {
         let mut s = ready(1);
         let mut headers = vec![0; ext];
@@ -411,8 +416,7 @@ fn the_closing_nak_follows_the_answers_before_it() {
     s.take(&read);
     s.take(&bad);
     assert_eq!(s.state(), QpState::Err);
-    let want =
-        ["READ_RESP_FIRST 50 0x1f msn 1", "READ_RESP_LAST 51 0x1f msn 1", "ACKNOWLEDGE 52 0x62 msn 1"];
+    let want = ["READ_RESP_FIRST 50 0x1f msn 1", "READ_RESP_LAST 51 0x1f msn 1", "ACKNOWLEDGE 52 0x62 msn 1"];
     assert_eq!(s.out(), want);
     assert!(s.out().is_empty());
 }

@@ -5,7 +5,7 @@
 //! the scenario puts on the wire, [`machine`] what this computer has to offer, and [`check`] prints
 //! both without starting anything.  [`run`] starts it: ports, workers and queue pairs; [`workload`]
 //! posts and checks messages on the workers, [`measure`] is what they count, [`report`] what is said
-//! in the end.  [`cli`] holds the command line.
+//! in the end.  [`sim`] runs it in virtual time instead.  [`cli`] holds the command line.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -16,4 +16,5 @@ pub mod measure;
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod sim;
 pub mod workload;

@@ -8,6 +8,7 @@ use roce_gen::cli::{Cli, Command};
 use roce_gen::config::ScenarioError;
 use roce_gen::report::print;
 use roce_gen::run;
+use roce_gen::sim;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args, level == LevelFilter::Error),
+        Command::Sim(args) => sim::sim(&args, level == LevelFilter::Error),
         Command::Check(args) => {
             let report = check::check(&args.scenario.file, &args.scenario.set)?;
             let text = match args.json {

@@ -4,6 +4,7 @@ mod clock;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod frames;
+pub mod impaired;
 pub mod mem;
 pub mod pcap;
 

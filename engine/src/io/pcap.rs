@@ -1,6 +1,6 @@
 //! A port that records what passes, for pcapng readers.
 
-use super::{BURST, Caps, Frame, FrameMut, PacketIo};
+use super::{BURST, Caps, Clock, Frame, FrameMut, PacketIo};
 use crate::units::Instant;
 use arrayvec::ArrayVec;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -83,17 +83,20 @@ impl Capture {
 }
 
 /// Records the frames of a port; the port works as before, slower.
+///
+/// It has a clock of its own: the one reading of a turn may be from before a frame was sent that
+/// the turn receives.
 #[derive(Debug)]
-pub struct Recorded<I> {
+pub struct Recorded<I, C> {
     inner: I,
-    now: Instant,
+    clock: C,
     capture: Option<Capture>,
 }
 
-impl<I> Recorded<I> {
+impl<I, C> Recorded<I, C> {
     /// Wraps `inner`; with no limits nothing is recorded.
-    pub fn new(inner: I, limits: Option<CaptureLimits>) -> Recorded<I> {
-        Recorded { inner, now: Instant::ZERO, capture: limits.map(Capture::new) }
+    pub fn new(inner: I, limits: Option<CaptureLimits>, clock: C) -> Recorded<I, C> {
+        Recorded { inner, clock, capture: limits.map(Capture::new) }
     }
 
     /// The port itself.
@@ -107,7 +110,7 @@ impl<I> Recorded<I> {
     }
 }
 
-impl<I: PacketIo> PacketIo for Recorded<I> {
+impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     type Rx = I::Rx;
     type Tx = I::Tx;
 
@@ -116,9 +119,10 @@ impl<I: PacketIo> PacketIo for Recorded<I> {
         let before = out.len();
         let n = self.inner.recv(out);
         if let Some(capture) = &mut self.capture {
-            if capture.limits.direction != Direction::Tx {
+            if n != 0 && capture.limits.direction != Direction::Tx {
+                let now = self.clock.now();
                 for frame in &out[before..] {
-                    capture.record(self.now, false, frame.bytes());
+                    capture.record(now, false, frame.bytes());
                 }
             }
         }
@@ -139,8 +143,9 @@ impl<I: PacketIo> PacketIo for Recorded<I> {
         // What the port takes is known only afterwards, when the frames are gone: note all,
         // then forget the tail that stayed.
         let (records, bytes, missed) = (capture.records.len(), capture.bytes.len(), capture.missed);
+        let now = self.clock.now();
         for frame in batch.iter() {
-            capture.record(self.now, true, frame.bytes());
+            capture.record(now, true, frame.bytes());
         }
         let n = self.inner.send(batch);
         let noted = capture.records.len() - records;
@@ -165,7 +170,6 @@ impl<I: PacketIo> PacketIo for Recorded<I> {
 
     #[inline]
     fn set_now(&mut self, now: Instant) {
-        self.now = now;
         self.inner.set_now(now);
     }
 }

@@ -24,7 +24,7 @@ impl Requester {
         if psn.is_before(self.una) {
             return Verdict::Dropped(DropReason::StaleResponse);
         }
-        if !pad_and_payload_fit(p) {
+        if p.info.kind != Kind::ReadResponse && !p.payload().is_empty() {
             return Verdict::Dropped(DropReason::Malformed);
         }
         match p.info.kind {
@@ -147,11 +147,9 @@ impl Requester {
         done: &mut impl Completions,
     ) -> Verdict {
         let psn = p.bth.psn;
-        if let Some(aeth) = p.aeth() {
-            if !matches!(aeth.syndrome.kind(), AethKind::Ack { .. }) {
-                self.break_head(CompletionStatus::BadRespErr);
-                return Verdict::Dropped(DropReason::Unsupported);
-            }
+        if p.aeth().is_some_and(|a| !matches!(a.syndrome.kind(), AethKind::Ack { .. })) {
+            self.break_head(CompletionStatus::BadRespErr);
+            return Verdict::Dropped(DropReason::Unsupported);
         }
         if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
             return self.response_lost(hole, conn);
@@ -250,12 +248,4 @@ impl Requester {
         conn.counters.rx_payload_bytes += 8;
         Verdict::Delivered
     }
-}
-
-/// Whether only a READ response has a payload, with the pad that it needs.
-#[inline]
-fn pad_and_payload_fit(p: &Packet<'_>) -> bool {
-    let len = p.payload().len();
-    let pad = len.wrapping_neg() & 3;
-    (len == 0 || p.info.kind == Kind::ReadResponse) && usize::from(p.bth.pad) == pad
 }

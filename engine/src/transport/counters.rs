@@ -30,7 +30,6 @@ macro_rules! counters {
     };
 }
 
-
 counters! {
     /// Counters of one queue pair.  Names that Linux RDMA has are Linux's.
     QpCounters {

@@ -11,6 +11,7 @@ mod qp;
 mod requester;
 mod responder;
 mod response;
+mod segment;
 mod uc;
 
 pub use counters::QpCounters;

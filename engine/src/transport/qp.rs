@@ -7,8 +7,8 @@ use super::uc::UcReceiver;
 use crate::cc::Pacer;
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
-    Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError, QpEvent,
-    QpState, QpType, RecvWr, Ring, RtrAttrs, SendWr, Transition, WcOpcode,
+    Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
+    QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, SendWr, Transition, WcOpcode,
 };
 use crate::wire::{Class, DropReason, Ecn, Gid, Kind, Packet, Template};
 

@@ -1,13 +1,13 @@
 //! The requester: the send queue, the window, and going back.
 
 use super::qp::{Conn, Sent, Transmit};
+use super::segment::Segment;
 use crate::cc::Pacer;
 use crate::units::{Duration, Instant, Mtu, Psn};
 use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
     WcOpcode,
 };
-use crate::wire::{AtomicEth, Ieth, ImmDt, Opcode, Reth, Stamp};
 
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -199,10 +199,10 @@ impl Requester {
         if self.cursor_packet == 0 && wqe.wr.flags.fence && self.reads_out != 0 {
             return Transmit::Idle;
         }
-        if let Some(pacer) = &self.pacer {
-            if !pacer.may_send(now) {
-                return Transmit::Wait(pacer.next_at());
-            }
+        if let Some(pacer) = &self.pacer
+            && !pacer.may_send(now)
+        {
+            return Transmit::Wait(pacer.next_at());
         }
         let stalls = in_flight + 1 >= self.window as i32;
         let again = psn.is_before(self.high);
@@ -233,10 +233,10 @@ impl Requester {
         if !self.is_started(self.cursor) && draining {
             return Transmit::Idle;
         }
-        if let Some(pacer) = &self.pacer {
-            if !pacer.may_send(now) {
-                return Transmit::Wait(pacer.next_at());
-            }
+        if let Some(pacer) = &self.pacer
+            && !pacer.may_send(now)
+        {
+            return Transmit::Wait(pacer.next_at());
         }
         let psn = wqe.first.plus(self.cursor_packet);
         let sent = match self.build(conn, mem, slot, psn, false) {
@@ -275,11 +275,11 @@ impl Requester {
         self.cursor_packet = wqe.first.distance_to(psn).max(0) as u32;
         let mut at = position;
         while at != self.started {
-            if let Some(wqe) = self.sq.get_mut(at) {
-                if wqe.counted {
-                    wqe.counted = false;
-                    self.reads_out -= 1;
-                }
+            if let Some(wqe) = self.sq.get_mut(at)
+                && wqe.counted
+            {
+                wqe.counted = false;
+                self.reads_out -= 1;
             }
             at = at.wrapping_add(1);
         }
@@ -358,7 +358,7 @@ impl Requester {
     #[inline]
     fn restart_timer(&mut self, now: Instant) {
         self.deadline = match self.timeout {
-            Some(t) if !self.asked.is_before(self.una) && self.rnr_until.is_none() => Some(now + t),
+            Some(t) if !self.asked.is_before(self.una) => Some(now + t),
             _ => None,
         };
     }
@@ -371,12 +371,12 @@ impl Requester {
             self.cursor = head;
             self.cursor_packet = 0;
         }
-        if self.cursor == head {
-            if let Some(wqe) = self.sq.front() {
-                let done = wqe.first.distance_to(self.una);
-                if done > self.cursor_packet as i32 && (done as u32) < wqe.packets {
-                    self.cursor_packet = done as u32;
-                }
+        if self.cursor == head
+            && let Some(wqe) = self.sq.front()
+        {
+            let done = wqe.first.distance_to(self.una);
+            if done > self.cursor_packet as i32 && (done as u32) < wqe.packets {
+                self.cursor_packet = done as u32;
             }
         }
     }
@@ -385,7 +385,7 @@ impl Requester {
         if self.rnr_until.is_some_and(|t| now >= t) {
             self.rnr_until = None;
         }
-        if !self.deadline.is_some_and(|t| now >= t) {
+        if self.deadline.is_none_or(|t| now < t) {
             return;
         }
         conn.counters.local_ack_timeout_err += 1;
@@ -472,72 +472,15 @@ impl Requester {
         ask: bool,
     ) -> Result<Sent, CompletionStatus> {
         let Some(wqe) = self.sq.get(self.cursor) else { return Err(CompletionStatus::LocQpOpErr) };
-        let (wr, k) = (&wqe.wr, self.cursor_packet);
-        let last = k + 1 == wqe.packets;
-        let ack = last
+        let last = self.cursor_packet + 1 == wqe.packets;
+        let ask = last
             || ask
-            || wr.op.is_read_or_atomic()
+            || wqe.wr.op.is_read_or_atomic()
             || self.since_ack_request + 1 >= self.ack_request_interval;
-        let uc = conn.unreliable;
-        let opcode = opcode_of(&wr.op, k == 0, last, uc);
-        let at = conn.template.headers_len();
-        let done_bytes = k << conn.mtu.shift();
-        let mut ext = 0;
-        let body = &mut slot[at..];
-        match wr.op {
-            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => {}
-            SendOp::Write { raddr, rkey } | SendOp::WriteImm { raddr, rkey, .. } => {
-                if k == 0 {
-                    Reth { va: raddr, rkey: rkey.0, len: wr.sge.len }.emit(body);
-                    ext = Reth::LEN;
-                }
-            }
-            SendOp::Read { raddr, rkey } => {
-                let va = raddr.wrapping_add(u64::from(done_bytes));
-                Reth { va, rkey: rkey.0, len: wr.sge.len - done_bytes }.emit(body);
-                ext = Reth::LEN;
-            }
-            SendOp::CompareSwap { raddr, rkey, compare, swap } => {
-                AtomicEth { va: raddr, rkey: rkey.0, swap_or_add: swap, compare }.emit(body);
-                ext = AtomicEth::LEN;
-            }
-            SendOp::FetchAdd { raddr, rkey, add } => {
-                AtomicEth { va: raddr, rkey: rkey.0, swap_or_add: add, compare: 0 }.emit(body);
-                ext = AtomicEth::LEN;
-            }
-        }
-        if last {
-            match wr.op {
-                SendOp::SendImm(imm) | SendOp::WriteImm { imm, .. } => {
-                    ImmDt(imm).emit(&mut body[ext..]);
-                    ext += ImmDt::LEN;
-                }
-                SendOp::SendInv(key) => {
-                    Ieth(key.0).emit(&mut body[ext..]);
-                    ext += Ieth::LEN;
-                }
-                _ => {}
-            }
-        }
-        let payload = if wr.op.is_read_or_atomic() {
-            0
-        } else {
-            (wr.sge.len - done_bytes).min(conn.mtu.bytes() as u32)
-        };
-        if payload != 0 {
-            let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
-            let bytes = mem.local(wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
-            body[ext..ext + payload as usize].copy_from_slice(bytes);
-        }
-        let pad = (payload.wrapping_neg() & 3) as usize;
-        let body_len = ext + payload as usize + pad;
-        body[body_len - pad..body_len].fill(0);
-        let solicited = wr.flags.solicited && last && has_receive(&wr.op);
-        let stamp = Stamp { opcode, solicited, ack_req: ack && !uc, pad: pad as u8, psn, tos: None };
-        conn.template.stamp(slot, &stamp, body_len);
-        let len = conn.template.seal(slot, body_len);
-        self.since_ack_request = if ack { 0 } else { self.since_ack_request + 1 };
-        Ok(Sent { len, payload, psn })
+        let segment = Segment { index: self.cursor_packet, last, ask, psn };
+        let sent = segment.write(&wqe.wr, conn, mem, slot)?;
+        self.since_ack_request = if ask { 0 } else { self.since_ack_request + 1 };
+        Ok(sent)
     }
 
     /// The packet at the cursor has left: moves the cursor, the window and the timer.
@@ -606,11 +549,6 @@ fn complete(conn: &Conn, wqe: &Wqe, done: &mut impl Completions) {
     }
 }
 
-/// Whether the operation takes a receive request at the peer.
-const fn has_receive(op: &SendOp) -> bool {
-    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::WriteImm { .. })
-}
-
 const fn wc_opcode(op: &SendOp) -> WcOpcode {
     match op {
         SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => WcOpcode::Send,
@@ -621,27 +559,58 @@ const fn wc_opcode(op: &SendOp) -> WcOpcode {
     }
 }
 
-/// The opcode of a packet, by its place in the message.
-#[inline]
-const fn opcode_of(op: &SendOp, first: bool, last: bool, uc: bool) -> Opcode {
-    let rc = match (op, first, last) {
-        (SendOp::Send, true, true) => Opcode::RC_SEND_ONLY,
-        (SendOp::SendImm(_), true, true) => Opcode::RC_SEND_ONLY_IMM,
-        (SendOp::SendInv(_), true, true) => Opcode::RC_SEND_ONLY_INV,
-        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), true, false) => Opcode::RC_SEND_FIRST,
-        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), false, false) => Opcode::RC_SEND_MIDDLE,
-        (SendOp::Send, false, true) => Opcode::RC_SEND_LAST,
-        (SendOp::SendImm(_), false, true) => Opcode::RC_SEND_LAST_IMM,
-        (SendOp::SendInv(_), false, true) => Opcode::RC_SEND_LAST_INV,
-        (SendOp::Write { .. }, true, true) => Opcode::RC_WRITE_ONLY,
-        (SendOp::WriteImm { .. }, true, true) => Opcode::RC_WRITE_ONLY_IMM,
-        (SendOp::Write { .. } | SendOp::WriteImm { .. }, true, false) => Opcode::RC_WRITE_FIRST,
-        (SendOp::Write { .. } | SendOp::WriteImm { .. }, false, false) => Opcode::RC_WRITE_MIDDLE,
-        (SendOp::Write { .. }, false, true) => Opcode::RC_WRITE_LAST,
-        (SendOp::WriteImm { .. }, false, true) => Opcode::RC_WRITE_LAST_IMM,
-        (SendOp::Read { .. }, _, _) => Opcode::RC_READ_REQUEST,
-        (SendOp::CompareSwap { .. }, _, _) => Opcode::RC_COMPARE_SWAP,
-        (SendOp::FetchAdd { .. }, _, _) => Opcode::RC_FETCH_ADD,
-    };
-    if uc { Opcode(rc.0 | 0x20) } else { rc }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::QpCounters;
+    use crate::units::Qpn;
+    use crate::verbs::{Access, CompletionQueue, Pd, SendFlags, Sge};
+    use crate::wire::{Gid, MacAddr, Route, Template};
+
+    /// The longest message at the smallest MTU takes half the circle of PSNs: its first PSN soon
+    /// lies too far behind for comparisons, the window does not.
+    #[test]
+    fn two_gib_at_mtu_256_is_acknowledged_to_its_end() {
+        let route = Route {
+            src_mac: MacAddr([0; 6]),
+            dst_mac: MacAddr([0; 6]),
+            vlan: None,
+            src: Gid::default(),
+            dst: Gid::default(),
+            tos: 0,
+            hop_limit: 1,
+            flow_label: 0,
+            sport: 0,
+        };
+        let mut conn = Conn {
+            qpn: Qpn::new(2),
+            pd: Pd(0),
+            mtu: Mtu::B256,
+            access: Access::NONE,
+            unreliable: false,
+            template: Template::new(&route, 0xFFFF, Qpn::new(3)),
+            counters: QpCounters::default(),
+        };
+        let mut requester = Requester::new(2, 1 << 22);
+        let first = Psn::new(0xFF_0000);
+        let attrs = RtsAttrs { sq_psn: first, timeout: 0, retry_cnt: 0, rnr_retry: 0, max_rd_atomic: 0 };
+        requester.start(&attrs);
+        let wr = SendWr {
+            wr_id: 1,
+            op: SendOp::Send,
+            sge: Sge { len: MAX_MESSAGE, ..Sge::default() },
+            flags: SendFlags { signaled: true, ..SendFlags::default() },
+        };
+        requester.post(wr, Mtu::B256, QpType::Rc).unwrap();
+        let mut done = CompletionQueue::new(4);
+        let step = 1 << 21;
+        for sent in (step..=1 << 23).step_by(step) {
+            requester.high = first.plus(sent as u32);
+            let through = requester.high.minus(1);
+            assert_eq!(requester.acknowledge(Instant::ZERO, through, &mut conn, &mut done), Ok(true));
+            assert_eq!(requester.una, requester.high, "after {sent} packets");
+        }
+        assert_eq!((requester.outstanding(), done.len()), (0, 1));
+        assert_eq!(conn.counters.psns_acked, 1 << 23);
+    }
 }

@@ -7,7 +7,7 @@ use crate::verbs::{
     Access, Completion, CompletionStatus, Completions, Memory, MrKey, QpEvent, RecvWr, Ring, RtrAttrs,
     WcOpcode,
 };
-use crate::wire::{DropReason, Kind, Packet, PayloadRule, Position, Syndrome};
+use crate::wire::{DropReason, Kind, Packet, Position, Syndrome};
 
 /// The longest message, as RETH may state it.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -277,10 +277,10 @@ impl Responder {
         }
         self.message = Message::None;
         done.event(conn.qpn, QpEvent::WriteExecuted { va, len });
-        if p.info.completes_recv {
-            if let Some(wr) = rq.pop() {
-                done.complete(received(p, conn, wr.wr_id, WcOpcode::RecvRdmaWithImm, len));
-            }
+        if p.info.completes_recv
+            && let Some(wr) = rq.pop()
+        {
+            done.complete(received(p, conn, wr.wr_id, WcOpcode::RecvRdmaWithImm, len));
         }
         Ok(())
     }
@@ -307,10 +307,7 @@ impl Responder {
         }
         if payload != 0 {
             let to = wr.sge.addr.wrapping_add(u64::from(at));
-            let broken = Refusal::Nak(
-                Syndrome::NAK_REMOTE_OPERATIONAL,
-                Some(CompletionStatus::LocProtErr),
-            );
+            let broken = Refusal::Nak(Syndrome::NAK_REMOTE_OPERATIONAL, Some(CompletionStatus::LocProtErr));
             let sink = mem.local_mut(wr.sge.lkey, to, payload).map_err(|_| broken)?;
             sink.copy_from_slice(p.payload());
         }
@@ -335,7 +332,7 @@ impl Responder {
         if !conn.access.contains(Access::REMOTE_READ) || self.out.is_full() {
             return Err(INVALID);
         }
-        if reth.len > MAX_MESSAGE || !p.payload().is_empty() || p.bth.pad != 0 {
+        if reth.len > MAX_MESSAGE || !p.payload().is_empty() {
             return Err(INVALID);
         }
         let rkey = MrKey(reth.rkey);
@@ -353,12 +350,11 @@ impl Responder {
         if !conn.access.contains(Access::REMOTE_ATOMIC) || self.out.is_full() {
             return Err(INVALID);
         }
-        if !p.payload().is_empty() || p.bth.pad != 0 || eth.va % 8 != 0 {
+        if !p.payload().is_empty() || eth.va % 8 != 0 {
             return Err(INVALID);
         }
-        let word = mem
-            .remote_mut(conn.pd, MrKey(eth.rkey), eth.va, 8, Access::REMOTE_ATOMIC)
-            .map_err(|_| ACCESS)?;
+        let word =
+            mem.remote_mut(conn.pd, MrKey(eth.rkey), eth.va, 8, Access::REMOTE_ATOMIC).map_err(|_| ACCESS)?;
         let mut bytes = [0; 8];
         bytes.copy_from_slice(word);
         let original = u64::from_ne_bytes(bytes);
@@ -425,19 +421,12 @@ impl Responder {
     }
 }
 
-/// Checks the payload's length against the opcode's place in the message, and the pad count.
+/// The payload's length, when it suits the opcode.  Pad needs no check: payload and pad together
+/// are a multiple of four, or the frame would not have parsed.
 #[inline]
 pub(super) fn payload_of(p: &Packet<'_>, mtu: usize) -> Option<u32> {
     let len = p.payload().len();
-    let fits = match p.info.payload {
-        PayloadRule::None => len == 0,
-        PayloadRule::Exactly8 => len == 8,
-        PayloadRule::ExactMtu => len == mtu,
-        PayloadRule::OneToMtu => len != 0 && len <= mtu,
-        PayloadRule::ZeroToMtu => len <= mtu,
-    };
-    let pad = len.wrapping_neg() & 3;
-    (fits && usize::from(p.bth.pad) == pad).then_some(len as u32)
+    p.info.payload.allows(len, mtu).then_some(len as u32)
 }
 
 #[inline]

@@ -308,3 +308,22 @@ fn finish(conn: &mut Conn, slot: &mut [u8], opcode: Opcode, psn: Psn, ext: usize
     let len = conn.template.seal(slot, body_len);
     Sent { len, payload: payload as u32, psn }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2^24 PSNs later the same PSN belongs to another atomic.
+    #[test]
+    fn the_newest_resource_of_a_psn_is_found() {
+        let mut out = Output::new();
+        out.start(3, Mtu::B1024);
+        for original in 0..5 {
+            let psn = Psn::new(5);
+            out.push(psn, 1, Msn::new(0), Answer::Atomic { original });
+            let found = out.find(psn).map(|(_, resource)| resource.what);
+            assert!(matches!(found, Some(Answer::Atomic { original: o }) if o == original), "{found:?}");
+        }
+        assert!(out.find(Psn::new(6)).is_none());
+    }
+}

@@ -178,10 +178,10 @@ impl UcReceiver {
         }
         self.message = Message::None;
         done.event(conn.qpn, QpEvent::WriteExecuted { va, len });
-        if p.info.completes_recv {
-            if let Some(wr) = self.spare.take().or_else(|| rq.pop()) {
-                done.complete(received(p, conn, wr.wr_id, WcOpcode::RecvRdmaWithImm, len));
-            }
+        if p.info.completes_recv
+            && let Some(wr) = self.spare.take().or_else(|| rq.pop())
+        {
+            done.complete(received(p, conn, wr.wr_id, WcOpcode::RecvRdmaWithImm, len));
         }
         Ok(())
     }

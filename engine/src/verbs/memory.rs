@@ -139,7 +139,8 @@ impl Memory {
     pub fn register(&mut self, pd: Pd, len: usize, access: Access) -> Result<MemoryRegion, RegisterError> {
         let va = self.next_va;
         let region = self.register_at(pd, va, len, access)?;
-        let end = va.checked_add(len as u64).and_then(|e| e.checked_add(VA_GAP)).ok_or(RegisterError::Range)?;
+        let end =
+            va.checked_add(len as u64).and_then(|e| e.checked_add(VA_GAP)).ok_or(RegisterError::Range)?;
         self.next_va = end.next_multiple_of(VA_GAP);
         Ok(region)
     }
@@ -381,10 +382,7 @@ mod tests {
         assert_eq!(write(&memory, Pd(2), read_only.key), Err(AccessError::Domain));
         assert_eq!(write(&memory, Pd(1), MrKey(mr.key.0 ^ 1)), Err(AccessError::Key));
         assert_eq!(memory.local_mut(read_only.key, read_only.va, 1).unwrap_err(), AccessError::Right);
-        assert_eq!(
-            memory.register(Pd(1), 1, Access::REMOTE_WRITE).unwrap_err(),
-            RegisterError::Rights
-        );
+        assert_eq!(memory.register(Pd(1), 1, Access::REMOTE_WRITE).unwrap_err(), RegisterError::Rights);
     }
 
     #[test]

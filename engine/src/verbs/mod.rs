@@ -7,7 +7,9 @@ mod ring;
 mod state;
 mod work;
 
-pub use completion::{Completion, CompletionQueue, CompletionStatus, Completions, CqEntry, QpEvent, WcOpcode};
+pub use completion::{
+    Completion, CompletionQueue, CompletionStatus, Completions, CqEntry, QpEvent, WcOpcode,
+};
 pub use memory::{Access, AccessError, Memory, MemoryRegion, MrKey, Pd, RegisterError};
 pub(crate) use ring::Ring;
 pub use state::{InitAttrs, ModifyError, QpState, QpType, RtrAttrs, RtsAttrs, Transition};

@@ -184,19 +184,13 @@ mod tests {
     #[test]
     fn attributes_have_ranges() {
         let rts = RtsAttrs { sq_psn: Psn::new(0), timeout: 32, retry_cnt: 7, rnr_retry: 7, max_rd_atomic: 1 };
-        assert_eq!(
-            Transition::Rts(rts).check(QpState::Rtr),
-            Result::Err(ModifyError::Attribute("timeout"))
-        );
+        assert_eq!(Transition::Rts(rts).check(QpState::Rtr), Result::Err(ModifyError::Attribute("timeout")));
         let rts = RtsAttrs { timeout: 0, retry_cnt: 8, ..rts };
         assert_eq!(
             Transition::Rts(rts).check(QpState::Rtr),
             Result::Err(ModifyError::Attribute("retry_cnt"))
         );
         let init = InitAttrs { access: Access::NONE, pkey: 0x8000 };
-        assert_eq!(
-            Transition::Init(init).check(QpState::Reset),
-            Result::Err(ModifyError::Attribute("pkey"))
-        );
+        assert_eq!(Transition::Init(init).check(QpState::Reset), Result::Err(ModifyError::Attribute("pkey")));
     }
 }

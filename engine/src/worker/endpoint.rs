@@ -92,6 +92,8 @@ pub struct Endpoint<I: PacketIo> {
     batch: ArrayVec<I::Tx, BURST>,
     icrc_turn: u32,
     now: Instant,
+    /// When what is in the ready ring can go on.
+    again: Instant,
 }
 
 impl<I: PacketIo> Endpoint<I> {
@@ -112,6 +114,7 @@ impl<I: PacketIo> Endpoint<I> {
             batch: ArrayVec::new(),
             icrc_turn: 0,
             now: Instant::ZERO,
+            again: Instant::FAR,
         }
     }
 
@@ -183,6 +186,7 @@ impl<I: PacketIo> Endpoint<I> {
         if !slot.ready {
             slot.ready = true;
             self.ready.push_back(local);
+            self.again = Instant::ZERO;
         }
         Some(outcome)
     }
@@ -235,6 +239,17 @@ impl<I: PacketIo> Endpoint<I> {
         self.cq.pop()
     }
 
+    /// When it has something to do if no frame comes in: the past when it has more to send already.
+    /// For who can sleep: what waits for room in the port, or for frames to fill, is left out.
+    pub fn next_wake(&self) -> Option<Instant> {
+        let goes_on = self.batch.is_empty() && !self.ready.is_empty() && self.again != Instant::FAR;
+        let again = goes_on.then_some(self.again);
+        match (again, self.wheel.next_at()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
     /// Receives a burst; how many frames.
     #[inline]
     pub(super) fn receive(&mut self, now: Instant) -> usize {
@@ -285,7 +300,12 @@ impl<I: PacketIo> Endpoint<I> {
         let mut left = budget;
         // Queue pairs that wait for their pacer stay in the ring: each is looked at once.
         let mut looks = self.ready.len();
-        while left > 0 && looks > 0 {
+        self.again = Instant::FAR;
+        while looks > 0 {
+            if left == 0 {
+                self.again = now;
+                break;
+            }
             if self.batch.is_full() && !self.flush() {
                 break;
             }
@@ -314,6 +334,7 @@ impl<I: PacketIo> Endpoint<I> {
         let Some(qp) = &mut slot.qp else { return (0, false) };
         let stay = loop {
             if sent == quantum || self.batch.is_full() {
+                self.again = now;
                 break true;
             }
             if self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
@@ -329,6 +350,7 @@ impl<I: PacketIo> Endpoint<I> {
                 }
                 Transmit::Wait(until) => {
                     if until.since(now) <= SPIN {
+                        self.again = self.again.min(until);
                         break true;
                     }
                     if until < slot.timer {
@@ -450,6 +472,7 @@ impl<I: PacketIo> Endpoint<I> {
         if !slot.ready {
             slot.ready = true;
             self.ready.push_back(local);
+            self.again = Instant::ZERO;
         }
     }
 

@@ -42,6 +42,11 @@ pub trait Application<I: PacketIo> {
 
     /// Once a turn, before transmission: the moment to post.  Whether anything was posted.
     fn on_turn(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool;
+
+    /// When [`Application::on_turn`] has something to post by itself.
+    fn next_wake(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// How a worker spent its time.
@@ -112,6 +117,12 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
         }
         self.last_worked = worked;
         worked
+    }
+
+    /// When a turn is wanted if no frame comes in; see [`Endpoint::next_wake`].
+    pub fn next_wake(&self) -> Option<Instant> {
+        let endpoints = self.endpoints.iter().filter_map(Endpoint::next_wake);
+        endpoints.chain(self.app.next_wake()).min()
     }
 
     /// The endpoints.

@@ -59,6 +59,28 @@ impl TimerWheel {
         self.armed
     }
 
+    /// When [`TimerWheel::pop_due`] is wanted next; never later than the first timer is due.
+    pub fn next_at(&self) -> Option<Instant> {
+        if self.armed == 0 {
+            return None;
+        }
+        let mut next = u64::MAX;
+        for (level, occupied) in self.occupied.iter().enumerate().filter(|(_, o)| **o != 0) {
+            let shift = SLOT_BITS * level as u32;
+            let turn = self.tick >> shift;
+            let slot = turn & (SLOTS as u64 - 1);
+            // The slots of this turn, else the first of the next one.  What is due in the present
+            // slot of an upper level is further down; what is in there belongs to the next turn.
+            let ahead = occupied & u64::MAX << slot & !(u64::from(level != 0) << slot);
+            let at = match ahead {
+                0 => turn - slot + SLOTS as u64 + u64::from(occupied.trailing_zeros()),
+                some => turn - slot + u64::from(some.trailing_zeros()),
+            };
+            next = next.min((at << shift).max(self.tick));
+        }
+        Some(Instant::from_nanos(next << TICK_SHIFT))
+    }
+
     /// Arms `timer` for `at`, wherever it stood before.
     pub fn arm(&mut self, timer: u32, at: Instant) {
         self.disarm(timer);
@@ -203,6 +225,27 @@ mod tests {
     }
 
     #[test]
+    fn sleeping_until_next_at_fires_in_time() {
+        for shift in 0..42 {
+            let due = (1u64 << shift) + 12_345;
+            let mut wheel = TimerWheel::new(Instant::from_nanos(777_777));
+            wheel.grow(1);
+            wheel.arm(0, Instant::from_nanos(due));
+            let mut looks = 0;
+            loop {
+                let now = wheel.next_at().expect("it is armed");
+                looks += 1;
+                if wheel.pop_due(now).is_some() {
+                    assert!(now.as_nanos() < due.max(777_777) + 2 * TICK, "2^{shift}: {now:?}");
+                    break;
+                }
+            }
+            assert!(looks <= 8, "2^{shift}: looked {looks} times");
+            assert_eq!(wheel.next_at(), None);
+        }
+    }
+
+    #[test]
     fn rearming_moves_a_timer() {
         let mut wheel = TimerWheel::new(Instant::ZERO);
         wheel.grow(3);
@@ -242,6 +285,11 @@ mod tests {
                     wheel.arm(timer, Instant::from_nanos(now + after));
                     list.insert(timer, now + after);
                 }
+                // Whoever sleeps until `next_at` misses nothing.
+                let first = list.values().min().copied();
+                let next = wheel.next_at().map(|at| at.as_nanos());
+                prop_assert_eq!(next.is_some(), first.is_some());
+                prop_assert!(next.zip(first).is_none_or(|(n, f)| n < f.max(now) + 2 * TICK), "sleeps too long");
                 now += step;
                 for timer in drain(&mut wheel, now) {
                     let at = list.remove(&timer);

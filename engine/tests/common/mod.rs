@@ -1,5 +1,5 @@
 //! Two queue pairs in virtual time, and a scripted peer.
-#![allow(dead_code, missing_docs, unreachable_pub, missing_debug_implementations)]
+#![allow(dead_code, missing_docs, unreachable_pub, missing_debug_implementations, clippy::unwrap_used)]
 
 pub mod script;
 
@@ -153,9 +153,7 @@ impl Side {
     pub fn drain(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut slot = vec![0xEE; 4400];
-        while let Transmit::Sent(sent) =
-            self.qp.poll_transmit(now, &self.mem, &mut slot, &mut self.done)
-        {
+        while let Transmit::Sent(sent) = self.qp.poll_transmit(now, &self.mem, &mut slot, &mut self.done) {
             frames.push(slot[..sent.len].to_vec());
             assert!(frames.len() < 100_000, "sends for ever");
         }

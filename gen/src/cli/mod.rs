@@ -51,6 +51,8 @@ impl Verbosity {
 pub enum Command {
     /// Run a scenario
     Run(RunArgs),
+    /// Run a scenario in virtual time: no ports, no DPDK, the same result every time
+    Sim(SimArgs),
     /// Say what a scenario would do, without starting anything
     Check(CheckArgs),
     /// List the ports that DPDK sees
@@ -94,15 +96,43 @@ impl RunArgs {
     /// Every change to the scenario, in the order in which they are applied.
     pub fn overrides(&self) -> Vec<Override> {
         let mut changes = self.scenario.set.clone();
-        if let Some(duration) = self.duration {
-            let value = format!("\"{}ns\"", duration.as_nanos());
-            changes.push(Override::new("run.duration", &value, format!("--duration {duration}")));
-        }
+        changes.extend(self.duration.map(duration_override));
         if self.no_huge {
             changes.push(Override::new("run.hugepages", "\"never\"", "--no-huge".to_owned()));
         }
         changes
     }
+}
+
+/// `rocegen sim`.
+#[derive(Args, Clone, Debug)]
+pub struct SimArgs {
+    /// What to simulate.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Print the result as one JSON object, and nothing else, on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write the result, logs, tables and pictures to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How long to measure, in virtual time, instead of the scenario's own duration
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+}
+
+impl SimArgs {
+    /// Every change to the scenario, in the order in which they are applied.
+    pub fn overrides(&self) -> Vec<Override> {
+        let mut changes = self.scenario.set.clone();
+        changes.extend(self.duration.map(duration_override));
+        changes
+    }
+}
+
+fn duration_override(duration: Duration) -> Override {
+    let value = format!("\"{}ns\"", duration.as_nanos());
+    Override::new("run.duration", &value, format!("--duration {duration}"))
 }
 
 /// What to record of the frames that ports send and receive.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// Sections of a scenario.
-pub(super) const SECTIONS: [&str; 5] = ["run", "port", "flow", "expect", "connect"];
+pub(super) const SECTIONS: [&str; 8] =
+    ["run", "port", "flow", "expect", "connect", "impair", "link", "cliff"];
 
 pub(super) const RUN: &[&str] = &[
     "duration",
@@ -54,6 +55,34 @@ pub(super) const FLOW: &[&str] = &[
 
 pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
 
+pub(super) const IMPAIR: &[&str] = &[
+    "flow",
+    "qp",
+    "psn",
+    "pass",
+    "direction",
+    "class",
+    "opcode",
+    "action",
+    "chance",
+    "loss",
+    "duplicate",
+    "reorder",
+    "corrupt",
+    "mark_ce",
+    "delay",
+    "packets",
+    "hold",
+    "bit",
+];
+
+/// Keys of `impair` whose values are shares of packets.
+pub(super) const SHARES: [&str; 6] = ["chance", "loss", "duplicate", "reorder", "corrupt", "mark_ce"];
+
+pub(super) const LINK: &[&str] = &["rate", "delay", "queue"];
+
+pub(super) const CLIFF: &[&str] = &["loss", "mtu", "round_trip", "recovery"];
+
 /// Bounds of a whole number, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
@@ -73,7 +102,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 19] = [
+const INTEGERS: [(&str, u64, u64); 23] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -93,6 +122,10 @@ const INTEGERS: [(&str, u64, u64); 19] = [
     ("ack_interval", 1, 65_536),
     ("window", 1, 1 << 22),
     ("psn", 0, (1 << 24) - 1),
+    ("qp", 0, 16_383),
+    ("pass", 1, 65_535),
+    ("packets", 1, 65_535),
+    ("bit", 0, 65_535),
 ];
 
 /// The bounds of the L3 MTU of a port: it carries at least a path MTU of 256 and its headers.

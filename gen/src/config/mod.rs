@@ -12,6 +12,7 @@ mod cores;
 mod error;
 mod expect;
 mod flow;
+mod impair;
 mod limits;
 mod model;
 mod quantity;
@@ -29,8 +30,8 @@ pub use cores::validate_cores;
 pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub use model::{
-    Connect, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Op, Port, Role, Run, Scenario,
-    Transport, Verb,
+    Cliff, Connect, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op, Port,
+    Recovery, Role, Run, Scenario, Transport, Verb,
 };
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
 pub use set::Override;
@@ -46,13 +47,16 @@ use toml::de::{DeTable, DeValue};
 
 /// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
 /// `counters` are [`METRICS`].
-pub fn keys() -> [(&'static str, &'static [&'static str]); 5] {
+pub fn keys() -> [(&'static str, &'static [&'static str]); 8] {
     [
         ("run", limits::RUN),
         ("port", limits::PORT),
         ("flow", limits::FLOW),
         ("expect", &["flow", "counters"]),
         ("connect", limits::CONNECT),
+        ("impair", limits::IMPAIR),
+        ("link", limits::LINK),
+        ("cliff", limits::CLIFF),
     ]
 }
 
@@ -104,6 +108,12 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
     for table in many(source, &root, "expect", None)? {
         expect::read_expect(source, &table, &flows, &mut expects)?;
     }
+    let impairs = many(source, &root, "impair", Some(limits::IMPAIR))?
+        .iter()
+        .map(|t| impair::read_impair(t, &flows))
+        .collect::<Result<_, _>>()?;
+    let link = one(source, &root, "link", limits::LINK)?.as_ref().map(impair::read_link);
+    let cliff = one(source, &root, "cliff", limits::CLIFF)?.as_ref().map(impair::read_cliff);
     Ok(Scenario {
         file: file.to_owned(),
         run,
@@ -111,6 +121,9 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         flows,
         expects,
         connect: connect.transpose()?,
+        impairs,
+        link: link.transpose()?.unwrap_or_else(impair::default_link),
+        cliff: cliff.transpose()?,
         text: text.to_owned(),
         warnings: Vec::new(),
         source: source.clone(),

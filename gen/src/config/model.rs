@@ -4,6 +4,7 @@
 
 use super::error::{Place, ScenarioError};
 use super::source::{KeyPath, Seg, Source};
+use roce_engine::fabric::Rule;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::MacAddr;
 use std::fmt;
@@ -26,6 +27,12 @@ pub struct Scenario {
     pub expects: Vec<Expect>,
     /// The meeting with another process, where ports are [`Device::Remote`].
     pub connect: Option<Connect>,
+    /// What goes wrong on the way, in file order.
+    pub impairs: Vec<Impair>,
+    /// The link between the two ports of a flow, in virtual time.
+    pub link: Link,
+    /// The sweep over loss, for `rocegen sim`.
+    pub cliff: Option<Cliff>,
     /// The effective TOML: the file's text with every `--set` applied.
     pub text: String,
     /// What is allowed but probably not meant, one sentence each.
@@ -54,6 +61,11 @@ impl Scenario {
         let place = self.source.place(&path);
         path.truncate(2);
         ScenarioError { place, text: format!("[[expect]]: key \"{}\": {text}", e.metric) }
+    }
+
+    /// The rules of all `[[impair]]`.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.impairs.iter().flat_map(|i| &i.rules)
     }
 
     /// The line rate that `%` and `line_rate_pct` of a flow refer to, as far as the file tells: the
@@ -418,6 +430,56 @@ pub enum Role {
     Listen(SocketAddr),
     /// Calls the other side at this `host:port`.
     Peer(String),
+}
+
+/// `[[impair]]`: what goes wrong with some packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impair {
+    /// One for each action.
+    pub rules: Vec<Rule>,
+}
+
+/// `[link]`: the link between the two ports of a flow, in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its rate at L1; that of the ports when left out.
+    pub rate: Option<Rate>,
+    /// The time from one end to the other.
+    pub delay: Duration,
+    /// Bytes that wait for it, where it is slower than the ports.
+    pub queue_bytes: u64,
+}
+
+/// `[cliff]`: one flow at every loss rate, path MTU, round trip and recovery of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cliff {
+    /// Probabilities that a packet is lost.
+    pub loss: Vec<f64>,
+    /// Path MTUs.
+    pub mtu: Vec<Mtu>,
+    /// Round-trip times, without the time that packets take on the wire.
+    pub round_trip: Vec<Duration>,
+    /// How what is lost is sent again.
+    pub recovery: Vec<Recovery>,
+}
+
+/// How what is lost is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Everything from the lost packet on.
+    GoBackN,
+}
+
+impl Recovery {
+    /// All of them, in the order of columns.
+    pub const ALL: [Recovery; 1] = [Recovery::GoBackN];
+
+    /// As scenario files and results spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Recovery::GoBackN => "go-back-n",
+        }
+    }
 }
 
 /// One line of `[[expect]]`: a metric of the result that must hold at the end.

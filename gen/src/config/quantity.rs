@@ -81,6 +81,21 @@ pub fn parse_flow_rate(text: &str, layer: Layer) -> Result<FlowRate, String> {
     }
 }
 
+/// A share of packets: `0.1%`, `0.001` or `1e-3`, from 0 to 1.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    const FORMS: &str = "write \"0.1%\", \"0.001\" or \"1e-3\"";
+    let (number, factor) = match text.strip_suffix('%') {
+        Some(number) => (number.trim_end(), 0.01),
+        None => (text, 1.0),
+    };
+    let plain = number.starts_with(|c: char| c.is_ascii_digit());
+    match number.parse::<f64>().ok().filter(|n| plain && n.is_finite()) {
+        None => Err(format!("not a share; {FORMS}")),
+        Some(n) if n * factor > 1.0 => Err("more than 100 %".to_owned()),
+        Some(n) => Ok(n * factor),
+    }
+}
+
 /// Events per second: `1M`, `20k`, `1Mpps`, `20kmsg/s` or a bare number, for expectations.
 pub(super) fn parse_per_second(text: &str) -> Result<f64, String> {
     match parse_any_rate(text) {
@@ -278,6 +293,16 @@ mod tests {
         insta::assert_snapshot!(error("0.0pps"), @"a rate is more than zero");
         insta::assert_snapshot!(error("101%"), @"more than 100 % of line rate");
         insta::assert_snapshot!(error("20Gpps"), @"faster than 10 Tb/s or 10 G a second");
+    }
+
+    #[test]
+    fn shares() {
+        for (text, want) in [("0", 0.0), ("0.1%", 0.001), ("1e-6", 1e-6), ("50 %", 0.5), ("1", 1.0)] {
+            assert!((parse_share(text).unwrap() - want).abs() < 1e-15, "{text}");
+        }
+        for text in ["", "%", "-1%", "2", "101%", "inf", "nan", ".5", "1 in 10"] {
+            assert!(parse_share(text).is_err(), "{text}");
+        }
     }
 
     #[test]

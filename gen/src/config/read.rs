@@ -174,6 +174,26 @@ impl<'a> Table<'a> {
         parsed.map(Some).map_err(|e| self.error(key, e))
     }
 
+    /// A list of what `parse` understands.
+    pub(super) fn list<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Vec<T>>, ScenarioError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let list = match value.get_ref() {
+            DeValue::Array(list) if !list.is_empty() => list,
+            _ => return Err(self.error(key, "must be a list with at least one element")),
+        };
+        let read = |v: &Value<'_>| match v.get_ref() {
+            DeValue::String(text) => parse(text),
+            DeValue::Integer(n) => parse(n.as_str()),
+            DeValue::Float(n) => parse(n.as_str()),
+            _ => Err("must be a list of numbers or texts".to_owned()),
+        };
+        list.iter().map(read).collect::<Result<_, _>>().map(Some).map_err(|e| self.error(key, e))
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, ScenarioError> {
         let Some(text) = self.text(key)? else { return Ok(None) };

@@ -2,10 +2,13 @@
 
 mod expect;
 mod hdr;
+mod injected;
 mod output;
 mod result;
 mod table;
 
+pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
+pub(crate) use output::print_progress;
 pub use output::{Outputs, print};
 pub use result::{FlowResult, RunResult};
 
@@ -54,6 +57,8 @@ pub struct PortMeasure {
     pub driver_stats: PortStats,
     /// Frames that have not come back to their pools.
     pub frames_out: u32,
+    /// Frames of it that found a queue on the way full, in virtual time.
+    pub tail_dropped: u64,
 }
 
 /// How a worker spent the time after the warm-up.
@@ -118,8 +123,12 @@ pub struct Finished {
     pub intervals: Vec<Interval>,
     /// The recordings, by port name.
     pub captures: Vec<(String, Capture)>,
+    /// What went wrong on purpose, by whatever sent the packets.
+    pub injected: Vec<Injected>,
     /// Completions that found no room.
     pub cq_overflow: u64,
+    /// Why the other process was gone before the end.
+    pub peer_lost: Option<String>,
 }
 
 /// A run and its verdict.

@@ -8,14 +8,38 @@ use anyhow::{Context, Result};
 use roce_engine::io::pcap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The places that a run's result goes to.
 #[derive(Debug)]
 pub struct Outputs {
     json: bool,
     directory: Option<PathBuf>,
-    recording: Option<(PathBuf, File)>,
+    recording: Option<Recording>,
+}
+
+/// A file for recorded frames.
+#[derive(Debug)]
+struct Recording {
+    path: PathBuf,
+    file: File,
+    /// Whether it is of use: a new one is not until something was written.
+    keep: bool,
+}
+
+impl Recording {
+    fn create(path: &Path) -> io::Result<Recording> {
+        let keep = path.exists();
+        Ok(Recording { path: path.to_owned(), file: File::create(path)?, keep })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Outputs {
@@ -24,18 +48,31 @@ impl Outputs {
     /// # Errors
     /// An [`EnvironmentError`]: a file or directory cannot be written.
     pub fn prepare(args: &RunArgs) -> Result<Outputs> {
-        if let Some(dir) = &args.out {
-            fs::create_dir_all(dir).map_err(|e| EnvironmentError(format!("--out {}: {e}", dir.display())))?;
-        }
+        let outputs = Outputs::for_sim(args.json, args.out.as_deref())?;
         let recording = match &args.pcap.file {
             None => None,
-            Some(path) => {
-                let file = File::create(path)
-                    .map_err(|e| EnvironmentError(format!("--pcap {}: {e}", path.display())))?;
-                Some((path.clone(), file))
-            }
+            Some(path) => Some(
+                Recording::create(path)
+                    .map_err(|e| EnvironmentError(format!("--pcap {}: {e}", path.display())))?,
+            ),
         };
-        Ok(Outputs { json: args.json, directory: args.out.clone(), recording })
+        Ok(Outputs { recording, ..outputs })
+    }
+
+    /// Those of a run without ports to record from.
+    ///
+    /// # Errors
+    /// An [`EnvironmentError`]: the directory cannot be written.
+    pub fn for_sim(json: bool, out: Option<&Path>) -> Result<Outputs> {
+        if let Some(dir) = out {
+            // A directory that is there need not be writable.
+            let probe = dir.join(format!(".rocegen-{}", std::process::id()));
+            fs::create_dir_all(dir)
+                .and_then(|()| File::create_new(&probe))
+                .and_then(|_| fs::remove_file(&probe))
+                .map_err(|e| EnvironmentError(format!("--out {}: {e}", dir.display())))?;
+        }
+        Ok(Outputs { json, directory: out.map(Path::to_owned), recording: None })
     }
 
     /// Writes everything.
@@ -51,11 +88,18 @@ impl Outputs {
             let mut log = Vec::new();
             hdr::write(&mut log, scenario, &judged.run.intervals, judged.run.origin_ns)?;
             put("latency.hlog", &log)?;
+            if !judged.run.injected.is_empty() {
+                put("impair.log", super::injected::log(scenario, &judged.run.injected).as_bytes())?;
+            }
         }
-        if let Some((path, file)) = self.recording {
+        if let Some(mut recording) = self.recording {
+            recording.keep = true;
+            let mut out = BufWriter::new(&recording.file);
             let ports: Vec<_> = judged.run.captures.iter().map(|(n, c)| (n.as_str(), c)).collect();
-            pcap::write_pcapng(BufWriter::new(file), &ports, judged.run.origin_ns)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            pcap::write_pcapng(&mut out, &ports, judged.run.origin_ns)
+                .map_err(anyhow::Error::from)
+                .and_then(|()| Ok(out.flush()?))
+                .with_context(|| format!("cannot write {}", recording.path.display()))?;
             for (name, capture) in &judged.run.captures {
                 if capture.missed() != 0 {
                     log::warn!(
@@ -68,6 +112,12 @@ impl Outputs {
         }
         print(&if self.json { json } else { judged.result.to_string() })
     }
+}
+
+/// Writes a line to standard error.
+pub(crate) fn print_progress(line: &str) {
+    // Nothing is left to do when standard error is gone.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes to standard output; a reader that has gone, as in `| head`, is no error.

@@ -1,6 +1,7 @@
 //! The result: one JSON object, the same for every way to look at it.
 
 use super::expect::{self, ExpectationResult};
+use super::injected::ImpairResult;
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
 use crate::measure::Latency;
@@ -32,6 +33,9 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// By local port.
     pub ports: Vec<PortResult>,
+    /// What went wrong on purpose, and whether it was seen; left out where nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impairment: Option<ImpairResult>,
     /// By worker.
     pub workers: Vec<WorkerResult>,
     /// By expectation.
@@ -177,9 +181,12 @@ impl RunResult {
         let ports: Vec<_> = run.ports.iter().map(PortResult::of).collect();
         let expectations = expect::judge(s, &flows, &ports);
         let (balanced, mut reasons) = balance(s, run);
+        let impairment = ImpairResult::of(s, run);
+        reasons.extend(impairment.iter().flat_map(ImpairResult::failures));
         for (flow, measure) in flows.iter().zip(&run.flows) {
             reasons.extend(failures(s, flow, measure));
         }
+        reasons.extend(run.peer_lost.clone());
         for e in expectations.iter().filter(|e| !e.pass) {
             let of = e.flow.as_ref().map_or(String::new(), |f| format!("flow \"{f}\": "));
             let got = e.got.map_or("nothing".to_string(), |g| format!("{g}"));
@@ -199,6 +206,7 @@ impl RunResult {
             balanced,
             flows,
             ports,
+            impairment,
             workers: run.workers.iter().map(WorkerResult::of).collect(),
             expectations,
         }

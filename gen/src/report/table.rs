@@ -25,6 +25,9 @@ impl fmt::Display for RunResult {
             }
             writeln!(f)?;
         }
+        if let Some(i) = &self.impairment {
+            write!(f, "{i}")?;
+        }
         for w in &self.workers {
             writeln!(
                 f,

@@ -5,6 +5,7 @@
 
 use super::EnvironmentError;
 use crate::config::{Connect, Role};
+use roce_engine::io::{Clock, MonotonicClock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -14,10 +15,14 @@ use std::time::Duration;
 const PROTOCOL: &str = "rocegen-connect-1";
 /// The longest line: 16384 queue pairs of all flows.
 const LONGEST_LINE: u64 = 64 << 20;
+/// How long one call may go unanswered.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// How often a wait looks whether it is to go on.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What one side of a queue pair tells the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct QpInfo {
+pub(crate) struct QpInfo {
     /// Its number.
     pub(super) qpn: u32,
     /// The first PSN that it sends.
@@ -30,7 +35,7 @@ pub(super) struct QpInfo {
 
 /// What one side tells of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FlowInfo {
+pub(crate) struct FlowInfo {
     /// The flow's name.
     pub(super) name: String,
     /// All that both sides must agree on, as text.
@@ -52,25 +57,37 @@ struct Hello {
 
 /// What a side that only receives tells at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// By flow: name, messages received, verified, wrong.
     pub(super) flows: Vec<(String, u64, u64, u64)>,
 }
 
 /// The line to the other process.
-#[derive(Debug)]
-pub(super) struct Meeting {
+pub(super) struct Meeting<'a> {
     stream: BufReader<TcpStream>,
     peer: String,
+    /// Whether this side came to the other.
+    caller: bool,
+    timeout: Duration,
+    give_up: &'a dyn Fn() -> bool,
 }
 
-impl Meeting {
+impl std::fmt::Debug for Meeting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meeting").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Meeting<'a> {
     /// Waits for the other side, or calls it until it answers.
     ///
     /// # Errors
     /// It did not come in time, or the address is not ours to listen on.
-    pub(super) fn open(connect: &Connect, give_up: &dyn Fn() -> bool) -> Result<Meeting, EnvironmentError> {
-        let clock = roce_engine::io::MonotonicClock::new();
+    pub(super) fn open(
+        connect: &Connect,
+        give_up: &'a dyn Fn() -> bool,
+    ) -> Result<Meeting<'a>, EnvironmentError> {
+        let clock = MonotonicClock::new();
         let timeout = Duration::from_nanos(connect.timeout.as_nanos());
         let (stream, peer) = match &connect.role {
             Role::Listen(address) => {
@@ -79,26 +96,28 @@ impl Meeting {
                 let listener = TcpListener::bind(address).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 let stream = wait(clock, timeout, give_up, || match listener.accept() {
-                    Ok((stream, _)) => Ok(Some(stream)),
+                    Ok((stream, from)) => Ok(Some((stream, from.to_string()))),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
                     Err(e) => Err(fail(e)),
                 })?;
                 let waited = || {
                     EnvironmentError(format!("connect: no peer came to {address} within {}", connect.timeout))
                 };
-                (stream.ok_or_else(waited)?, address.to_string())
+                stream.ok_or_else(waited)?
             }
             Role::Peer(address) => {
                 let mut last = String::from("no address");
                 let stream = wait(clock, timeout, give_up, || {
-                    let found = address.to_socket_addrs().map(|mut a| a.next());
-                    match found {
-                        Ok(Some(to)) => match TcpStream::connect_timeout(&to, Duration::from_secs(1)) {
-                            Ok(stream) => return Ok(Some(stream)),
-                            Err(e) => last = e.to_string(),
-                        },
-                        Ok(None) => {}
+                    match address.to_socket_addrs() {
                         Err(e) => last = e.to_string(),
+                        Ok(found) => {
+                            for to in found {
+                                match TcpStream::connect_timeout(&to, ATTEMPT) {
+                                    Ok(stream) => return Ok(Some(stream)),
+                                    Err(e) => last = e.to_string(),
+                                }
+                            }
+                        }
                     }
                     Ok(None)
                 })?;
@@ -114,9 +133,10 @@ impl Meeting {
         let fail = |e: std::io::Error| EnvironmentError(format!("connect: {peer}: {e}"));
         stream.set_nonblocking(false).map_err(fail)?;
         stream.set_nodelay(true).map_err(fail)?;
-        stream.set_read_timeout(Some(timeout)).map_err(fail)?;
+        stream.set_read_timeout(Some(PAUSE)).map_err(fail)?;
         stream.set_write_timeout(Some(timeout)).map_err(fail)?;
-        Ok(Meeting { stream: BufReader::new(stream), peer })
+        let caller = matches!(connect.role, Role::Peer(_));
+        Ok(Meeting { stream: BufReader::new(stream), peer, caller, timeout, give_up })
     }
 
     /// Tells the other side our flows and hears its own, and the seed of both: the lower one.
@@ -126,8 +146,16 @@ impl Meeting {
         flows: Vec<FlowInfo>,
     ) -> Result<(u64, Vec<FlowInfo>), EnvironmentError> {
         let names: Vec<(String, String)> = flows.iter().map(|f| (f.name.clone(), f.agreed.clone())).collect();
-        self.send("hello", &Hello { protocol: PROTOCOL.into(), seed, flows })?;
-        let hello: Hello = self.receive("hello")?;
+        let ours = Hello { protocol: PROTOCOL.into(), seed, flows };
+        // One speaks while the other listens: what is said may not fit into the line.
+        let hello: Hello = if self.caller {
+            self.send("hello", &ours)?;
+            self.receive("hello")?
+        } else {
+            let theirs = self.receive("hello")?;
+            self.send("hello", &ours)?;
+            theirs
+        };
         let wrong = |text: String| Err(EnvironmentError(format!("connect: {}: {text}", self.peer)));
         if hello.protocol != PROTOCOL {
             return wrong(format!(
@@ -149,7 +177,17 @@ impl Meeting {
 
     /// Waits until both sides are at this step.
     pub(super) fn barrier(&mut self, step: &str) -> Result<(), EnvironmentError> {
-        self.send(step, &step)?;
+        self.say(step)?;
+        self.hear(step)
+    }
+
+    /// Tells the other side that this one is at this step.
+    pub(super) fn say(&mut self, step: &str) -> Result<(), EnvironmentError> {
+        self.send(step, &step)
+    }
+
+    /// Waits until the other side is at this step.
+    pub(super) fn hear(&mut self, step: &str) -> Result<(), EnvironmentError> {
         let answer: String = self.receive(step)?;
         if answer == step {
             return Ok(());
@@ -165,13 +203,24 @@ impl Meeting {
 
     /// Whether the other side has said something, or is gone.
     pub(super) fn has_word(&mut self) -> bool {
+        !matches!(self.peek(), Peek::Silent)
+    }
+
+    /// Whether the other side is gone and has said nothing that was not heard.
+    pub(super) fn is_closed(&mut self) -> bool {
+        matches!(self.peek(), Peek::Closed)
+    }
+
+    fn peek(&mut self) -> Peek {
         let _ = self.stream.get_ref().set_nonblocking(true);
-        let word = match self.stream.fill_buf() {
-            Ok(_) => true,
-            Err(e) => e.kind() != ErrorKind::WouldBlock,
+        let peek = match self.stream.fill_buf() {
+            Ok([]) => Peek::Closed,
+            Ok(_) => Peek::Word,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Peek::Silent,
+            Err(_) => Peek::Closed,
         };
         let _ = self.stream.get_ref().set_nonblocking(false);
-        word
+        peek
     }
 
     fn send(&mut self, step: &str, what: &impl Serialize) -> Result<(), EnvironmentError> {
@@ -184,22 +233,41 @@ impl Meeting {
     fn receive<T: DeserializeOwned>(&mut self, step: &str) -> Result<T, EnvironmentError> {
         let fail = |e: String| EnvironmentError(format!("connect: {}: step \"{step}\": {e}", self.peer));
         let mut line = Vec::new();
-        let mut limited = std::io::Read::take(&mut self.stream, LONGEST_LINE);
-        match limited.read_until(b'\n', &mut line) {
-            Ok(0) => Err(fail("the other side has closed the connection".into())),
-            Ok(_) if !line.ends_with(b"\n") => Err(fail("the other side stopped in mid-sentence".into())),
-            Ok(_) => serde_json::from_slice(&line).map_err(|e| fail(format!("not understood: {e}"))),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Err(fail("the other side is silent".into()))
+        let mut clock = MonotonicClock::new();
+        let end = clock.now() + self.timeout.into();
+        loop {
+            let room = LONGEST_LINE.saturating_sub(line.len() as u64);
+            match std::io::Read::take(&mut self.stream, room).read_until(b'\n', &mut line) {
+                Ok(0) if line.is_empty() => {
+                    return Err(fail("the other side has closed the connection".into()));
+                }
+                Ok(_) if line.ends_with(b"\n") => break,
+                Ok(_) => return Err(fail("the other side stopped in mid-sentence".into())),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if (self.give_up)() {
+                        return Err(fail("interrupted".into()));
+                    }
+                    if clock.now() >= end {
+                        return Err(fail(format!("the other side is silent for {:?}", self.timeout)));
+                    }
+                }
+                Err(e) => return Err(fail(e.to_string())),
             }
-            Err(e) => Err(fail(e.to_string())),
         }
+        serde_json::from_slice(&line).map_err(|e| fail(format!("not understood: {e}")))
     }
+}
+
+/// What the line holds.
+enum Peek {
+    Silent,
+    Word,
+    Closed,
 }
 
 /// Tries until it works, the time is over (`None`) or the user gives up.
 fn wait<T>(
-    mut clock: impl roce_engine::io::Clock,
+    mut clock: impl Clock,
     timeout: Duration,
     give_up: &dyn Fn() -> bool,
     mut attempt: impl FnMut() -> Result<Option<T>, EnvironmentError>,
@@ -215,7 +283,7 @@ fn wait<T>(
         if clock.now() >= end {
             return Ok(None);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -224,7 +292,7 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    fn both(a: impl FnOnce(Meeting) + Send + 'static, b: impl FnOnce(Meeting)) {
+    fn both(a: impl FnOnce(Meeting<'_>) + Send + 'static, b: impl FnOnce(Meeting<'_>)) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         drop(listener);
@@ -255,6 +323,7 @@ mod tests {
                 let (seed, flows) = m.exchange(9, vec![flow("x", 1)]).unwrap();
                 assert_eq!((seed, flows[0].qps[0].qpn), (4, 2));
                 m.barrier("ready").unwrap();
+                assert!(!m.is_closed());
                 m.close(&Outcome::default()).unwrap();
             },
             |mut m| {
@@ -268,6 +337,50 @@ mod tests {
     }
 
     #[test]
+    fn sides_with_a_lot_to_say_do_not_block_each_other() {
+        let many = |qpn| {
+            let mut flow = flow("x", qpn);
+            flow.qps = vec![QpInfo { qpn, psn: 0xFF_FFFF, va: u64::MAX, rkey: u32::MAX }; 200_000];
+            vec![flow]
+        };
+        both(
+            move |mut m| assert_eq!(m.exchange(1, many(1)).unwrap().1[0].qps.len(), 200_000),
+            move |mut m| assert_eq!(m.exchange(1, many(2)).unwrap().1[0].qps[199_999].qpn, 1),
+        );
+    }
+
+    #[test]
+    fn a_word_and_an_end_are_told_apart() {
+        both(
+            |mut m| m.say("drained").unwrap(),
+            |mut m| {
+                while !m.has_word() {
+                    std::thread::sleep(PAUSE);
+                }
+                assert!(!m.is_closed(), "there is still a word to hear");
+                m.hear("drained").unwrap();
+                while !m.has_word() {
+                    std::thread::sleep(PAUSE);
+                }
+                assert!(m.is_closed());
+            },
+        );
+    }
+
+    #[test]
+    fn a_wait_can_be_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = Connect {
+            role: Role::Peer(listener.local_addr().unwrap().to_string()),
+            timeout: roce_engine::units::Duration::from_secs(60),
+        };
+        let asked = std::cell::Cell::new(0);
+        let give_up = || asked.replace(asked.get() + 1) > 2;
+        let e = Meeting::open(&connect, &give_up).unwrap().barrier("ready").unwrap_err().to_string();
+        assert!(e.contains("step \"ready\": interrupted"), "{e}");
+    }
+
+    #[test]
     fn f14_each_failure_names_its_step() {
         both(
             |mut m| {
@@ -278,7 +391,7 @@ mod tests {
                 m.exchange(1, vec![flow("mtu 1024", 1)]).unwrap_err();
             },
         );
-        both(drop, |mut m| {
+        both(|m| drop(m), |mut m| {
             let e = m.exchange(1, vec![]).unwrap_err().to_string();
             assert!(e.contains("step \"hello\""), "{e}");
         });

@@ -3,19 +3,22 @@
 use super::connect::{FlowInfo, Meeting, Outcome};
 use super::environment::{Environment, port_specs};
 use super::progress::Progress;
-use super::setup::{PortFacts, Setup};
+use super::judges::{judges, longest_hold};
+use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
 use super::worker::Handle;
 use super::{EnvironmentError, start_dpdk};
 use crate::cli::{Direction, RunArgs};
-use crate::config::{Device, Scenario};
+use crate::config::{Device, Flow, Scenario};
 use crate::measure::{FlowStats, Latency, PortSample, Sample};
 use crate::report::{Finished, FlowMeasure, Interval, Judged, PortMeasure, WorkerMeasure};
 use crate::workload::Command;
 use anyhow::Result;
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
-use roce_engine::io::pcap::{self, CaptureLimits};
-use roce_engine::units::{Duration, Instant};
+use roce_engine::io::impaired::Impaired;
+use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
+use roce_engine::units::{Duration, Instant, Rate};
+use roce_engine::wire::MacAddr;
 use roce_engine::worker::EndpointCounters;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -42,16 +45,28 @@ struct Control<'a> {
 
 /// All that is known at one moment.
 #[derive(Clone, Debug)]
-struct View {
+pub(crate) struct View {
     /// By flow: counts, and the times of the worker that sends.
-    flows: Vec<FlowStats>,
+    pub(crate) flows: Vec<FlowStats>,
     /// By flow: latencies since the view before.
-    latency: Vec<Latency>,
-    ports: Vec<EndpointCounters>,
-    cq_overflow: u64,
-    workers: Vec<(usize, roce_engine::worker::Load)>,
-    at: Instant,
-    idle: bool,
+    pub(crate) latency: Vec<Latency>,
+    pub(crate) ports: Vec<EndpointCounters>,
+    pub(crate) cq_overflow: u64,
+    pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
+    pub(crate) at: Instant,
+    pub(crate) idle: bool,
+}
+
+/// What the phases of a run came to.
+struct Phases {
+    /// When measuring began, when it ended, and after the drain.
+    base: View,
+    end: View,
+    last: View,
+    /// What the other process counted.
+    theirs: Option<Outcome>,
+    /// Why the other process is gone before its time.
+    peer_lost: Option<String>,
 }
 
 /// Runs a scenario from opening the ports to closing them.
@@ -69,9 +84,12 @@ pub(super) fn run(
     let clock = TscClock::calibrate().map_err(|e| EnvironmentError(e.to_string()))?;
     let mut environment = Environment::of(&eal, &clock);
     log::info!("DPDK {}, memory: {}", environment.dpdk, environment.memory);
-    let opened = dpdk::open(&eal, &plain).map_err(|e: OpenError| EnvironmentError(e.to_string()))?;
+    let give_up = || signals.interrupted();
+    let opened = dpdk::open(&eal, &plain, &give_up).map_err(|e: OpenError| EnvironmentError(e.to_string()))?;
     let mut open: Vec<(usize, OpenPort)> = specs.iter().map(|(i, _)| *i).zip(opened).collect();
-    let seed = scenario.run.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+    // One that a scenario can name.
+    let drawn = || std::hash::RandomState::new().build_hasher().finish() >> 1;
+    let seed = scenario.run.seed.unwrap_or_else(drawn);
     let finished = Arc::new(AtomicUsize::new(0));
     let limits = args.pcap.file.as_ref().map(|_| CaptureLimits {
         snap_len: args.pcap.snap as usize,
@@ -82,19 +100,28 @@ pub(super) fn run(
             Direction::Rx => pcap::Direction::Rx,
         },
     });
-    let mut setup = Setup::new(scenario, cores, &mut open, limits, &finished, seed);
+    let ports = open.iter_mut().map(|(index, port)| OpenedPort {
+        index: *index,
+        ios: port.ios.drain(..).map(|io| Impaired::new(Recorded::new(io, limits, clock))).collect(),
+        mac: Some(MacAddr(port.mac())),
+        speed: port.speed_bps.map(Rate::from_bps),
+    });
+    let mut setup = Setup::new(scenario, cores, ports.collect(), &finished, seed);
     setup.create()?;
     let mut meeting = None;
     let mut told: Vec<FlowInfo> = Vec::new();
     if let Some(connect) = &scenario.connect {
-        let mut m = Meeting::open(connect, &|| signals.interrupted())?;
+        let mut m = Meeting::open(connect, &give_up)?;
         told = setup.meet(&mut m)?;
         meeting = Some(m);
     }
     setup.connect(&told)?;
     let facts = setup.facts().to_vec();
     say_bounds(scenario);
-    let plans = setup.finish();
+    let (mut plans, seed, streams) = setup.finish();
+    for (at, judge) in judges(scenario, seed, streams) {
+        plans[at.0].endpoints[at.1].io_mut().set_impairment(judge);
+    }
     let workers =
         plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
     let spare =
@@ -105,18 +132,22 @@ pub(super) fn run(
         Control { scenario, clock, workers, spare, finished, signals, progress, intervals: Vec::new() };
     let measured = control.phases(meeting.as_mut());
     control.progress.end();
-    let (base, end, last, theirs) = measured?;
-    let mut captures = Vec::new();
+    if measured.is_err() {
+        control.abandon();
+    }
+    let Phases { base, end, last, theirs, peer_lost } = measured?;
+    let (mut captures, mut injected) = (Vec::new(), Vec::new());
     let load = last.workers.clone();
     for worker in std::mem::take(&mut control.workers) {
-        for (port, capture) in worker.join()? {
-            captures.push((scenario.ports[port].name.clone(), capture));
+        for (port, capture, faults) in worker.join()? {
+            captures.extend(capture.map(|c| (scenario.ports[port].name.clone(), c)));
+            injected.extend(faults);
         }
     }
     environment.close(&clock);
     let intervals = std::mem::take(&mut control.intervals);
     let interrupted = signals.interrupted();
-    let flows = flow_measures(scenario, &facts, &base, &end, &last, &intervals, theirs.as_ref());
+    let flows = flow_measures(scenario, &facts, (&base, &end, &last), &intervals, theirs.as_ref());
     let ports = port_measures(scenario, &open, &last);
     let workers = load
         .into_iter()
@@ -133,34 +164,42 @@ pub(super) fn run(
         workers,
         intervals,
         captures,
+        injected,
         cq_overflow: last.cq_overflow,
+        peer_lost,
     }
     .judged(scenario))
 }
 
 impl Control<'_> {
-    /// Warm-up, measurement, drain: the views at their borders.
-    fn phases(&mut self, meeting: Option<&mut Meeting>) -> Result<(View, View, View, Option<Outcome>)> {
+    /// Warm-up, measurement, drain.
+    fn phases(&mut self, mut meeting: Option<&mut Meeting<'_>>) -> Result<Phases> {
         let sends = self.scenario.flows.iter().any(|f| self.scenario.ports[f.from].is_local());
-        let mut meeting = meeting;
         if let Some(m) = meeting.as_deref_mut() {
             m.barrier("ready")?;
         }
+        // Without a warm-up, measuring begins before the first message.
+        let warmup = warmup(self.scenario);
+        let mut base = self.view()?;
+        base.at = self.clock.read();
         for worker in &mut self.workers {
             worker.tell(Command::Start)?;
         }
-        self.wait(warmup(self.scenario), "warm-up", meeting.as_deref_mut(), sends)?;
-        let base = self.view()?;
+        if warmup != Duration::ZERO {
+            self.wait(warmup, "warm-up", meeting.as_deref_mut(), sends)?;
+            base = self.view()?;
+        }
         let mut view = base.clone();
-        let end_at = self.scenario.run.duration.map(|d| base.at + d);
-        while !self.is_over(meeting.as_deref_mut(), sends) {
+        // A side that only receives goes on until the other one has ended.
+        let end_at = self.scenario.run.duration.filter(|_| sends).map(|d| base.at + d);
+        loop {
             let next = view.at + self.scenario.run.interval;
             let until = end_at.map_or(next, |end| next.min(end));
             self.wait(until.since(self.clock.read()), "measuring", meeting.as_deref_mut(), sends)?;
             let now = self.view()?;
             self.note_interval(&base, &view, &now);
             view = now;
-            if end_at.is_some_and(|end| view.at >= end) && sends {
+            if end_at.is_some_and(|end| view.at >= end) || self.is_over(meeting.as_deref_mut(), sends) {
                 break;
             }
         }
@@ -168,27 +207,47 @@ impl Control<'_> {
         for worker in &mut self.workers {
             worker.tell(Command::StopPosting)?;
         }
-        let last = self.drain(&end)?;
-        let ours = Outcome {
-            flows: self
-                .scenario
-                .flows
-                .iter()
-                .zip(&last.flows)
-                .map(|(f, s)| (f.name.clone(), s.received, s.verified, s.verify_errors))
-                .collect(),
-        };
-        let theirs = match meeting {
-            Some(m) => m.close(&ours).map_err(|e| log::warn!("{e}")).ok(),
-            None => None,
-        };
-        Ok((base, end, last, theirs))
+        let mut latency = self.drain(&end)?;
+        // The other side may still send to us.
+        let parted = meeting.as_deref_mut().map(|m| self.part(m)).transpose()?.flatten();
+        // Packets that need no answer may still be on their way.
+        std::thread::sleep(NAP + longest_hold(self.scenario).into());
+        let last = self.sample(Command::Finish)?;
+        add_latency(&mut latency, &last);
+        self.intervals.push(Interval { from: end.at, to: last.at, latency });
+        let mut phases = Phases { base, end, last, theirs: None, peer_lost: parted };
+        if let Some(m) = meeting.filter(|_| phases.peer_lost.is_none() && !self.signals.interrupted()) {
+            match m.close(&phases.last.outcome(self.scenario)) {
+                Ok(theirs) => phases.theirs = Some(theirs),
+                Err(e) => phases.peer_lost = Some(e.to_string()),
+            }
+        }
+        Ok(phases)
     }
 
     /// Whether there is nothing more to measure.
-    fn is_over(&self, meeting: Option<&mut Meeting>, sends: bool) -> bool {
+    fn is_over(&self, meeting: Option<&mut Meeting<'_>>, sends: bool) -> bool {
         let through = self.finished.load(Ordering::Acquire) >= self.workers.len();
-        self.signals.interrupted() || if sends { through } else { meeting.is_some_and(Meeting::has_word) }
+        let told = |m: &mut Meeting<'_>| if sends { m.is_closed() } else { m.has_word() };
+        self.signals.interrupted() || sends && through || meeting.is_some_and(told)
+    }
+
+    /// Waits until the other side is through as well; why it is gone, if it is.
+    fn part(&self, meeting: &mut Meeting<'_>) -> Result<Option<String>> {
+        if self.signals.interrupted() {
+            return Ok(None);
+        }
+        if let Err(e) = meeting.say("drained") {
+            return Ok(Some(e.to_string()));
+        }
+        while !meeting.has_word() {
+            if self.signals.interrupted() {
+                return Ok(None);
+            }
+            self.check_workers()?;
+            std::thread::sleep(NAP);
+        }
+        Ok(meeting.hear("drained").err().map(|e| e.to_string()))
     }
 
     /// Waits, but not when the run is over.
@@ -196,7 +255,7 @@ impl Control<'_> {
         &self,
         span: Duration,
         phase: &'static str,
-        mut meeting: Option<&mut Meeting>,
+        mut meeting: Option<&mut Meeting<'_>>,
         sends: bool,
     ) -> Result<()> {
         let end = self.clock.read() + span;
@@ -205,34 +264,47 @@ impl Control<'_> {
             if now >= end || self.is_over(meeting.as_deref_mut(), sends) {
                 return Ok(());
             }
-            if let Some(dead) = self.workers.iter().find(|w| w.is_dead()) {
-                return Err(EnvironmentError(format!("the worker on core {} has ended", dead.core)).into());
-            }
+            self.check_workers()?;
             self.progress.at(phase, now.since(Instant::ZERO));
             std::thread::sleep(NAP.min(end.since(now).into()));
         }
     }
 
-    /// Lets what is outstanding end, then ends the workers.
-    fn drain(&mut self, end: &View) -> Result<View> {
-        let limit = if self.signals.interrupted() {
-            self.scenario.run.drain.min(INTERRUPTED_DRAIN)
-        } else {
-            self.scenario.run.drain
-        };
-        let until = self.clock.read() + limit;
-        let mut view = end.clone();
-        while !view.idle && self.clock.read() < until {
-            std::thread::sleep(NAP);
-            let mut next = self.view()?;
-            next.keep_latency(&view, end);
-            view = next;
+    fn check_workers(&self) -> Result<(), EnvironmentError> {
+        match self.workers.iter().find(|w| w.is_dead()) {
+            Some(dead) => Err(EnvironmentError(format!("the worker on core {} has ended", dead.core))),
+            None => Ok(()),
         }
-        // Packets that need no answer may still be on their way.
-        std::thread::sleep(NAP);
-        let mut last = self.sample(Command::Finish)?;
-        last.keep_latency(&view, end);
-        Ok(last)
+    }
+
+    /// Lets what is outstanding end; the latencies of what did.
+    fn drain(&mut self, end: &View) -> Result<Vec<Latency>> {
+        let began = self.clock.read();
+        let mut latency = vec![Latency::default(); self.scenario.flows.len()];
+        let mut idle = end.idle;
+        while !idle {
+            let drain = self.scenario.run.drain;
+            let limit = if self.signals.interrupted() { drain.min(INTERRUPTED_DRAIN) } else { drain };
+            if self.clock.read() >= began + limit {
+                break;
+            }
+            self.check_workers()?;
+            std::thread::sleep(NAP);
+            let view = self.view()?;
+            add_latency(&mut latency, &view);
+            idle = view.idle;
+        }
+        Ok(latency)
+    }
+
+    /// Ends the workers of a run that has failed: their ports go away.
+    fn abandon(&mut self) {
+        for mut worker in std::mem::take(&mut self.workers) {
+            let sample = Sample::new(self.scenario.flows.len(), worker.ports.len());
+            if worker.tell(Command::Finish(Box::new(sample))).is_ok() {
+                let _ = worker.join();
+            }
+        }
     }
 
     /// Asks all workers at once, and puts together what they say.
@@ -246,16 +318,7 @@ impl Control<'_> {
                 worker.tell(ask(sample))?;
             }
         }
-        let flows = self.scenario.flows.len();
-        let mut view = View {
-            flows: vec![FlowStats::default(); flows],
-            latency: vec![Latency::default(); flows],
-            ports: vec![EndpointCounters::default(); self.scenario.ports.len()],
-            cq_overflow: 0,
-            workers: Vec::new(),
-            at: Instant::ZERO,
-            idle: true,
-        };
+        let mut view = View::empty(self.scenario);
         for (worker, spare) in self.workers.iter_mut().zip(&mut self.spare) {
             let sample = worker.answer()?;
             view.add(worker.core, &sample);
@@ -275,7 +338,21 @@ impl Control<'_> {
 }
 
 impl View {
-    fn add(&mut self, core: usize, sample: &Sample) {
+    /// Of nobody yet.
+    pub(crate) fn empty(s: &Scenario) -> View {
+        View {
+            flows: vec![FlowStats::default(); s.flows.len()],
+            latency: vec![Latency::default(); s.flows.len()],
+            ports: vec![EndpointCounters::default(); s.ports.len()],
+            cq_overflow: 0,
+            workers: Vec::new(),
+            at: Instant::ZERO,
+            idle: true,
+        }
+    }
+
+    /// Adds what a worker says.
+    pub(crate) fn add(&mut self, core: usize, sample: &Sample) {
         for ((stats, latency), more) in self.flows.iter_mut().zip(&mut self.latency).zip(&sample.flows) {
             stats.add(&more.stats);
             latency.add(&more.latency);
@@ -289,18 +366,21 @@ impl View {
         self.idle &= sample.idle;
     }
 
-    /// Latencies of the drain add up over its views; `end` is where it began.
-    fn keep_latency(&mut self, before: &View, end: &View) {
-        if before.at != end.at {
-            for (sum, more) in self.latency.iter_mut().zip(&before.latency) {
-                sum.add(more);
-            }
-        }
+    /// What a side tells the other at the end.
+    fn outcome(&self, s: &Scenario) -> Outcome {
+        let told = |(f, s): (&Flow, &FlowStats)| (f.name.clone(), s.received, s.verified, s.verify_errors);
+        Outcome { flows: s.flows.iter().zip(&self.flows).map(told).collect() }
+    }
+}
+
+pub(crate) fn add_latency(sum: &mut [Latency], view: &View) {
+    for (sum, more) in sum.iter_mut().zip(&view.latency) {
+        sum.add(more);
     }
 }
 
 /// The time before measuring begins: none where messages are counted and not time.
-fn warmup(s: &Scenario) -> Duration {
+pub(crate) fn warmup(s: &Scenario) -> Duration {
     if s.run.duration.is_some() { s.run.warmup } else { Duration::ZERO }
 }
 
@@ -326,12 +406,10 @@ fn wall_clock_of(clock: &TscClock) -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(0).saturating_sub(clock.read().as_nanos())
 }
 
-fn flow_measures(
+pub(crate) fn flow_measures(
     s: &Scenario,
     facts: &[PortFacts],
-    base: &View,
-    end: &View,
-    last: &View,
+    (base, end, last): (&View, &View, &View),
     intervals: &[Interval],
     theirs: Option<&Outcome>,
 ) -> Vec<FlowMeasure> {
@@ -339,7 +417,7 @@ fn flow_measures(
         .iter()
         .enumerate()
         .map(|(f, flow)| {
-            let mut latency = last.latency[f].clone();
+            let mut latency = Latency::default();
             for interval in intervals {
                 latency.add(&interval.latency[f]);
             }
@@ -371,6 +449,7 @@ fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<P
             counters: last.ports[*index].clone(),
             driver_stats: port.stats(),
             frames_out: port.frames_out(),
+            tail_dropped: 0,
         })
         .collect()
 }

@@ -52,7 +52,7 @@ impl Environment {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut environment = Environment {
             rocegen: env!("CARGO_PKG_VERSION").to_string(),
-            dpdk: Eal::dpdk_version(),
+            dpdk: Eal::dpdk_version().trim_start_matches("DPDK ").to_string(),
             cpu: first("/proc/cpuinfo", "model name"),
             cores: crate::machine::available_cores().len(),
             kernel: kernel.trim().to_string(),
@@ -66,6 +66,19 @@ impl Environment {
         };
         environment.close(clock);
         environment
+    }
+
+    /// That of virtual time: the same on every machine.
+    pub fn virtual_time() -> Environment {
+        Environment {
+            rocegen: env!("CARGO_PKG_VERSION").to_string(),
+            dpdk: "none".to_string(),
+            cpu: "virtual time".to_string(),
+            cores: 0,
+            kernel: "none".to_string(),
+            memory: "none of DPDK's".to_string(),
+            clock: ClockReport { source: "virtual", hz: 1_000_000_000, nominal_hz: 1_000_000_000, drift_ppm: 0.0 },
+        }
     }
 
     /// Reads the clock's error at the end of the run.

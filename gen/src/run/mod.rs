@@ -1,15 +1,17 @@
 //! `rocegen run`: ports, workers, connections, the phases of a run, the result.
 
 mod connect;
-mod control;
+pub(crate) mod control;
 mod environment;
+mod judges;
 mod ports;
-mod progress;
-mod setup;
+pub(crate) mod progress;
+pub(crate) mod setup;
 mod signal;
 mod worker;
 
 pub use environment::{Environment, start_dpdk};
+pub(crate) use judges::{judges, longest_hold};
 pub use ports::list_ports;
 
 use crate::cli::RunArgs;
@@ -40,7 +42,13 @@ pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
     }
     let outputs = report::Outputs::prepare(args)?;
     let signals = signal::Signals::install()?;
-    let judged = control::run(&scenario, &cores, args, &signals, quiet)?;
+    let judged = match control::run(&scenario, &cores, args, &signals, quiet) {
+        Err(error) if signals.interrupted() => {
+            log::warn!("{error:#}");
+            return Ok(ExitCode::from(signal::INTERRUPTED));
+        }
+        other => other?,
+    };
     outputs.write(&scenario, &judged)?;
     Ok(judged.exit_code())
 }

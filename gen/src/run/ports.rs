@@ -39,6 +39,8 @@ struct Card {
     device: String,
     driver: Option<String>,
     interfaces: Vec<String>,
+    /// Whether one of its interfaces is up.
+    in_use: bool,
     numa: Option<i32>,
 }
 
@@ -54,7 +56,7 @@ pub fn list_ports(args: &PortsArgs, verbose: bool) -> Result<String> {
     let eal = Eal::init(&config).map_err(|e| EnvironmentError(e.to_string()))?;
     let listing = Listing {
         schema: "rocegen-ports-1",
-        dpdk: Eal::dpdk_version(),
+        dpdk: Eal::dpdk_version().trim_start_matches("DPDK ").to_string(),
         ports: eal.ports().iter().map(entry).collect(),
         cards: cards(),
     };
@@ -154,17 +156,31 @@ fn cards() -> Vec<Card> {
         .map(|d| {
             let path = d.path();
             let driver = std::fs::read_link(path.join("driver")).ok();
-            let interfaces = std::fs::read_dir(path.join("net")).into_iter().flatten().flatten();
+            let interfaces = interfaces_of(&path);
+            let up = |name: &String| {
+                read(&Path::new("/sys/class/net").join(name).join("operstate")).as_deref() == Some("up")
+            };
             Card {
                 pci: d.file_name().to_string_lossy().into_owned(),
                 vendor: read(&path.join("vendor")).unwrap_or_default(),
                 device: read(&path.join("device")).unwrap_or_default(),
                 driver: driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned())),
-                interfaces: interfaces.map(|i| i.file_name().to_string_lossy().into_owned()).collect(),
+                in_use: interfaces.iter().any(up),
+                interfaces,
                 numa: read(&path.join("numa_node")).and_then(|n| n.parse().ok()).filter(|n: &i32| *n >= 0),
             }
         })
         .collect();
     cards.sort_by(|a, b| a.pci.cmp(&b.pci));
     cards
+}
+
+/// The kernel's network interfaces of a PCI device; those of virtio hang one level lower.
+fn interfaces_of(device: &Path) -> Vec<String> {
+    let names = |dir: &Path| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let below = names(device).into_iter().filter(|n| n.starts_with("virtio")).map(|n| device.join(n));
+    below.chain([device.to_owned()]).flat_map(|d| names(&d.join("net"))).collect()
 }

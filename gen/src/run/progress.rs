@@ -9,14 +9,14 @@ use std::io::{IsTerminal, Write, stderr};
 
 /// The voice of a run.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     silent: bool,
 }
 
 impl Progress {
     /// A bar where standard error is a terminal, else plain lines, else nothing.
-    pub(super) fn new(quiet: bool, total: Option<Duration>) -> Progress {
+    pub(crate) fn new(quiet: bool, total: Option<Duration>) -> Progress {
         let bar = (!quiet && stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(total.map_or(0, |t| t.as_nanos() / 1_000_000));
             let template = match total {
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// The run has come this far.
-    pub(super) fn at(&self, phase: &'static str, elapsed: Duration) {
+    pub(crate) fn at(&self, phase: &'static str, elapsed: Duration) {
         if let Some(bar) = &self.bar {
             bar.set_position(elapsed.as_nanos() / 1_000_000);
             bar.set_message(phase);
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Says what happened in an interval.
-    pub(super) fn interval(
+    pub(crate) fn interval(
         &self,
         s: &Scenario,
         at: Duration,
@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// Says a line.
-    pub(super) fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
             None if self.silent => {}
@@ -82,7 +82,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -2,15 +2,15 @@
 
 use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
-use super::worker::{Io, Plan};
+use super::worker::Plan;
 use crate::config::{Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb};
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
 use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side};
 use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer};
-use roce_engine::io::dpdk::OpenPort;
-use roce_engine::io::pcap::{CaptureLimits, Recorded};
+use roce_engine::fabric::Stream;
+use roce_engine::io::PacketIo;
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Psn, Qpn, Rate};
 use roce_engine::verbs::{Access, InitAttrs, MrKey, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
@@ -28,14 +28,14 @@ const CROSSING_DEPTH: usize = 512;
 
 /// SplitMix64: every random choice of a run comes from its seed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -46,11 +46,27 @@ impl Random {
 
 /// A port of the run, ours or not.
 #[derive(Clone, Debug)]
-pub(super) struct PortFacts {
-    pub(super) mac: MacAddr,
+pub(crate) struct PortFacts {
+    pub(crate) mac: MacAddr,
     /// The line rate: of the link, or the one that the scenario gives.
-    pub(super) line_rate: Option<Rate>,
+    pub(crate) line_rate: Option<Rate>,
 }
+
+/// An open port: what each of its workers has of it.
+#[derive(Debug)]
+pub(crate) struct OpenedPort<I> {
+    /// Its index in the scenario.
+    pub(crate) index: usize,
+    /// One for each worker.
+    pub(crate) ios: Vec<I>,
+    /// Its own MAC address.
+    pub(crate) mac: Option<MacAddr>,
+    /// Its own speed.
+    pub(crate) speed: Option<Rate>,
+}
+
+/// What sends the packets of a stream: worker, and endpoint on it.
+pub(crate) type Sender = (usize, usize);
 
 /// One side of a queue pair, made and not yet connected.
 #[derive(Clone, Copy, Debug)]
@@ -71,10 +87,12 @@ struct FlowHalves {
 
 /// Workers under construction.
 #[derive(Debug)]
-pub(super) struct Setup<'a> {
+pub(crate) struct Setup<'a, I: PacketIo> {
     scenario: &'a Scenario,
     facts: Vec<PortFacts>,
-    workers: Vec<Plan>,
+    workers: Vec<Plan<I>>,
+    /// The packets that our sides will send, where the scenario has use for that.
+    streams: Vec<(Sender, Stream)>,
     /// By port of the scenario, by share: worker and endpoint.
     shares: Vec<Vec<(usize, usize)>>,
     halves: Vec<FlowHalves>,
@@ -82,26 +100,25 @@ pub(super) struct Setup<'a> {
     random: Random,
 }
 
-impl<'a> Setup<'a> {
+impl<'a, I: PacketIo> Setup<'a, I> {
     /// Distributes the ports over workers, one for each core.
-    pub(super) fn new(
+    pub(crate) fn new(
         scenario: &'a Scenario,
         cores: &[Vec<usize>],
-        open: &mut [(usize, OpenPort)],
-        capture: Option<CaptureLimits>,
+        open: Vec<OpenedPort<I>>,
         finished: &Arc<AtomicUsize>,
         seed: u64,
-    ) -> Setup<'a> {
+    ) -> Setup<'a, I> {
         let mut random = Random::new(seed);
-        let facts = port_facts(scenario, open, &mut random);
-        let mut by_core: BTreeMap<usize, Vec<(usize, Endpoint<Io>)>> = BTreeMap::new();
-        for (index, port) in open {
-            let port_cores = &cores[*index];
+        let facts = port_facts(scenario, &open, &mut random);
+        let mut by_core: BTreeMap<usize, Vec<(usize, Endpoint<I>)>> = BTreeMap::new();
+        for OpenedPort { index, ios, .. } in open {
+            let port_cores = &cores[index];
             let many = port_cores.len() > 1;
             let mut rings = crossings(if many { port_cores.len() } else { 0 }, CROSSING_DEPTH).into_iter();
-            for (share, (io, core)) in port.ios.drain(..).zip(port_cores).enumerate() {
+            for (share, (io, core)) in ios.into_iter().zip(port_cores).enumerate() {
                 let config = EndpointConfig {
-                    vlan: scenario.ports[*index].vlan,
+                    vlan: scenario.ports[index].vlan,
                     icrc: match scenario.run.icrc {
                         IcrcCheck::Always => roce_engine::worker::IcrcCheck::Always,
                         IcrcCheck::Sampled => roce_engine::worker::IcrcCheck::Sampled,
@@ -111,8 +128,8 @@ impl<'a> Setup<'a> {
                     workers: port_cores.len() as u32,
                     secret: random.next(),
                 };
-                let endpoint = Endpoint::new(Recorded::new(io, capture), config, rings.next());
-                by_core.entry(*core).or_default().push((*index, endpoint));
+                let endpoint = Endpoint::new(io, config, rings.next());
+                by_core.entry(*core).or_default().push((index, endpoint));
             }
         }
         let flows = scenario.flows.len();
@@ -131,16 +148,16 @@ impl<'a> Setup<'a> {
             })
             .collect();
         let halves = (0..flows).map(|_| FlowHalves::default()).collect();
-        Setup { scenario, facts, workers, shares, halves, seed, random }
+        Setup { scenario, facts, workers, streams: Vec::new(), shares, halves, seed, random }
     }
 
     /// What became of the ports.
-    pub(super) fn facts(&self) -> &[PortFacts] {
+    pub(crate) fn facts(&self) -> &[PortFacts] {
         &self.facts
     }
 
     /// Makes the queue pairs and buffers of all our sides.
-    pub(super) fn create(&mut self) -> Result<()> {
+    pub(crate) fn create(&mut self) -> Result<()> {
         for f in 0..self.scenario.flows.len() {
             let flow = &self.scenario.flows[f];
             for side in [Side::Sender, Side::Receiver] {
@@ -231,7 +248,7 @@ impl<'a> Setup<'a> {
     }
 
     /// Connects all queue pairs, with what the other process told of its own.
-    pub(super) fn connect(&mut self, told: &[FlowInfo]) -> Result<()> {
+    pub(crate) fn connect(&mut self, told: &[FlowInfo]) -> Result<()> {
         for f in 0..self.scenario.flows.len() {
             let flow = &self.scenario.flows[f];
             let halves = std::mem::take(&mut self.halves[f]);
@@ -255,6 +272,9 @@ impl<'a> Setup<'a> {
                 let to = halves.to.get(q as usize).copied();
                 let from_info = from.map_or_else(|| theirs(flow.from), |h| Ok(h.info))?;
                 let to_info = to.map_or_else(|| theirs(flow.to), |h| Ok(h.info))?;
+                if self.scenario.rules().next().is_some() {
+                    self.note_streams((f, q), (from, from_info), (to, to_info));
+                }
                 if let Some(half) = from {
                     self.connect_half(f, q, Side::Sender, half, to_info, pacers.as_ref());
                 }
@@ -264,6 +284,26 @@ impl<'a> Setup<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Notes the packets that our sides of a queue pair will send.
+    fn note_streams(&mut self, (f, q): (usize, u32), from: (Option<Half>, QpInfo), to: (Option<Half>, QpInfo)) {
+        let flow = &self.scenario.flows[f];
+        let reads = flow.verb == Verb::Read;
+        for (own, peer, remote, backward) in [(from, to.1, flow.to, reads), (to, from.1, flow.from, !reads)] {
+            let Some(half) = own.0 else { continue };
+            let stream = Stream {
+                dest: Gid::from(self.scenario.ports[remote].ip),
+                dest_qpn: Qpn::new(peer.qpn),
+                flow: f as u32,
+                qp: q,
+                backward,
+                first_request: Psn::new(own.1.psn),
+                first_response: Psn::new(peer.psn),
+                window: flow.window,
+            };
+            self.streams.push((half.at, stream));
+        }
     }
 
     fn connect_half(
@@ -346,12 +386,13 @@ impl<'a> Setup<'a> {
         }));
     }
 
-    /// The workers, with buffers filled and receive requests posted.
-    pub(super) fn finish(mut self) -> Vec<Plan> {
+    /// The workers, with buffers filled and receive requests posted; the seed of the run, and what
+    /// the workers will send.
+    pub(crate) fn finish(mut self) -> (Vec<Plan<I>>, u64, Vec<(Sender, Stream)>) {
         for plan in &mut self.workers {
             plan.app.prepare(&mut plan.endpoints);
         }
-        self.workers
+        (self.workers, self.seed, self.streams)
     }
 
     fn route(&self, flow: &Flow, own: usize, other: usize, qpn: Qpn, peer: Qpn) -> Route {
@@ -412,20 +453,20 @@ fn agreed(flow: &Flow) -> String {
     )
 }
 
-fn port_facts(s: &Scenario, open: &[(usize, OpenPort)], random: &mut Random) -> Vec<PortFacts> {
+fn port_facts<I>(s: &Scenario, open: &[OpenedPort<I>], random: &mut Random) -> Vec<PortFacts> {
     s.ports
         .iter()
         .enumerate()
         .map(|(index, port)| {
-            let opened = open.iter().find(|(i, _)| *i == index).map(|(_, p)| p);
-            let own = opened.map(|p| MacAddr(p.mac())).filter(|mac| !mac.is_zero());
+            let opened = open.iter().find(|p| p.index == index);
+            let own = opened.and_then(|p| p.mac).filter(|mac| !mac.is_zero());
             let made_up = {
                 let r = random.next().to_le_bytes();
                 MacAddr([0x02, r[0], r[1], r[2], r[3], r[4]])
             };
             PortFacts {
                 mac: port.mac.or(own).unwrap_or(made_up),
-                line_rate: opened.and_then(|p| p.speed_bps).map(Rate::from_bps).or(s.run.line_rate),
+                line_rate: opened.and_then(|p| p.speed).or(s.run.line_rate),
             }
         })
         .collect()

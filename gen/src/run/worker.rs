@@ -2,8 +2,11 @@
 
 use super::EnvironmentError;
 use crate::measure::Sample;
+use crate::report::Injected;
 use crate::workload::{Command, Generator};
+use roce_engine::io::PacketIo;
 use roce_engine::io::dpdk::{DpdkIo, Eal, TscClock};
+use roce_engine::io::impaired::Impaired;
 use roce_engine::io::pcap::{Capture, Recorded};
 use roce_engine::worker::{Endpoint, Worker};
 use rtrb::{Consumer, Producer};
@@ -11,7 +14,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The port of a worker.
-pub(super) type Io = Recorded<DpdkIo>;
+///
+/// Frames are recorded as they are on the wire: after what goes wrong on the way.
+pub(super) type Io = Impaired<Recorded<DpdkIo, TscClock>>;
+
+/// What a worker leaves behind: for each of its ports the recording, and what went wrong.
+pub(super) type Legacy = Vec<(usize, Option<Capture>, Option<Injected>)>;
 
 /// A running worker, as the control thread sees it.
 #[derive(Debug)]
@@ -21,22 +29,22 @@ pub(super) struct Handle {
     pub(super) ports: Vec<usize>,
     pub(super) mailbox: Producer<Command>,
     pub(super) answers: Consumer<Box<Sample>>,
-    thread: JoinHandle<Vec<(usize, Capture)>>,
+    thread: JoinHandle<Legacy>,
 }
 
 /// What a worker is started with.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) core: usize,
-    pub(super) ports: Vec<usize>,
-    pub(super) endpoints: Vec<Endpoint<Io>>,
-    pub(super) app: Generator,
-    pub(super) answers: Consumer<Box<Sample>>,
+pub(crate) struct Plan<I: PacketIo> {
+    pub(crate) core: usize,
+    pub(crate) ports: Vec<usize>,
+    pub(crate) endpoints: Vec<Endpoint<I>>,
+    pub(crate) app: Generator,
+    pub(crate) answers: Consumer<Box<Sample>>,
 }
 
 impl Handle {
     /// Starts the thread; it polls from now on.
-    pub(super) fn start(plan: Plan, eal: &Eal, clock: TscClock) -> Result<Handle, EnvironmentError> {
+    pub(super) fn start(plan: Plan<Io>, eal: &Eal, clock: TscClock) -> Result<Handle, EnvironmentError> {
         let Plan { core, ports, endpoints, app, answers } = plan;
         let (mailbox, mut inbox) = rtrb::RingBuffer::new(16);
         let eal = eal.clone();
@@ -58,12 +66,18 @@ impl Handle {
             let mut worker = Worker::new(endpoints, app);
             let mut clock = clock;
             worker.run(&mut clock, &mut inbox);
-            let captures = worker.endpoints_mut().iter_mut().zip(&port_of);
-            let captures = captures.filter_map(|(e, p)| Some((*p, e.io_mut().take_capture()?))).collect();
+            let legacy = worker.endpoints_mut().iter_mut().zip(&port_of);
+            let legacy = legacy
+                .map(|(e, port)| {
+                    let io = e.io_mut();
+                    let injected = io.impairment().map(|i| Injected::of(*port, i, io.frames_inside()));
+                    (*port, io.inner_mut().take_capture(), injected)
+                })
+                .collect();
             // Frames go back to their pools through the caches of this thread, while it has them.
             drop(worker);
             drop(token);
-            captures
+            legacy
         };
         let thread = std::thread::Builder::new()
             .name(format!("worker-{core}"))
@@ -110,8 +124,8 @@ impl Handle {
         }
     }
 
-    /// Waits for the end of the thread: the recordings of its ports.
-    pub(super) fn join(self) -> Result<Vec<(usize, Capture)>, EnvironmentError> {
+    /// Waits for the end of the thread.
+    pub(super) fn join(self) -> Result<Legacy, EnvironmentError> {
         self.thread
             .join()
             .map_err(|_| EnvironmentError(format!("the worker on core {} has panicked", self.core)))

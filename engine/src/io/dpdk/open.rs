@@ -2,7 +2,7 @@
 
 use super::DpdkIo;
 use crate::io::{BURST, Caps};
-use dpdk_ffi::{Eal, EalError, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair};
+use dpdk_ffi::{Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -83,6 +83,12 @@ pub enum OpenError {
         /// The address.
         address: String,
     },
+    /// The caller gave up while a link was not up yet.
+    #[error("port \"{port}\": interrupted while waiting for the link")]
+    GivenUp {
+        /// The port.
+        port: String,
+    },
 }
 
 /// An open, started port.
@@ -147,8 +153,11 @@ pub fn memory_mib(specs: &[PortSpec]) -> usize {
     pools + 32
 }
 
-/// Opens and starts all ports.
-pub fn open(eal: &Eal, specs: &[PortSpec]) -> Result<Vec<OpenPort>, OpenError> {
+/// Opens and starts all ports.  Waits for their links no longer once `give_up` says so.
+///
+/// # Errors
+/// [`OpenError`]: a port is not as wished; those opened before are closed.
+pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result<Vec<OpenPort>, OpenError> {
     let mut rings: HashMap<u32, (PortId, u16)> = HashMap::new();
     let mut ports = Vec::new();
     for spec in specs {
@@ -182,13 +191,31 @@ pub fn open(eal: &Eal, specs: &[PortSpec]) -> Result<Vec<OpenPort>, OpenError> {
     for (spec, (open, queues)) in specs.iter().zip(&mut ports) {
         let wrong = |source| OpenError::Port { port: spec.name.clone(), source };
         open.port.start().map_err(wrong)?;
-        let link = open.port.wait_link(spec.link_wait).map_err(wrong)?;
+        let link = wait_link(&open.port, spec, give_up)?;
         // Virtual devices invent a speed.
         let real = matches!(spec.device, DeviceSpec::Pci(_));
         open.speed_bps = link.speed_mbps.filter(|_| real).map(|m| u64::from(m) * 1_000_000);
         open.share_queues(spec, *queues);
     }
     Ok(ports.into_iter().map(|(open, _)| open).collect())
+}
+
+fn wait_link(port: &Port, spec: &PortSpec, give_up: &dyn Fn() -> bool) -> Result<Link, OpenError> {
+    const SLICE: Duration = Duration::from_millis(100);
+    let mut waited = Duration::ZERO;
+    loop {
+        let slice = SLICE.min(spec.link_wait - waited);
+        match port.wait_link(slice) {
+            Ok(link) => return Ok(link),
+            Err(_) if give_up() => return Err(OpenError::GivenUp { port: spec.name.clone() }),
+            Err(PortError::LinkDown { name, .. }) if waited + slice >= spec.link_wait => {
+                let source = PortError::LinkDown { name, waited: spec.link_wait };
+                return Err(OpenError::Port { port: spec.name.clone(), source });
+            }
+            Err(PortError::LinkDown { .. }) => waited += slice,
+            Err(source) => return Err(OpenError::Port { port: spec.name.clone(), source }),
+        }
+    }
 }
 
 fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenPort, OpenError> {
