@@ -136,6 +136,19 @@ fn q06_the_rnr_wait_is_honoured() {
     assert_eq!(s.statuses(), [(1, Success), (2, Success)]);
 }
 
+/// A go-back before the wait does not make a NAK after it look old.
+#[test]
+fn q06_a_nak_after_the_rnr_wait_is_served() {
+    let mut s = Script::new(&Setup { retry_cnt: 1, ..Setup::default() });
+    s.post_send(1, 64);
+    s.out();
+    assert_eq!(psns(&s.ack(100, 0x60)), [100]);
+    assert!(s.ack(100, 0x21).is_empty());
+    assert_eq!(s.pass(ns(10_000)).len(), 1);
+    assert_eq!(psns(&s.ack(100, 0x60)), [100]);
+    assert!(s.ack(100, 0x60).is_empty());
+}
+
 /// A copy of the refused packet got through after all: the ACK for it starts no timer in the wait.
 #[test]
 fn q06_progress_in_the_rnr_wait_starts_no_timer() {

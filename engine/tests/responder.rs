@@ -4,7 +4,7 @@ mod common;
 
 use common::script::*;
 use common::*;
-use roce_engine::transport::Verdict;
+use roce_engine::transport::{Transmit, Verdict};
 use roce_engine::units::Duration;
 use roce_engine::verbs::CompletionStatus::*;
 use roce_engine::verbs::*;
@@ -378,6 +378,16 @@ fn answers_and_requests_take_turns() {
     let send = s.peer.frame(SEND_ONLY, 3, true, &[], &[1]);
     s.take(&send);
     assert_eq!(s.out()[0], "ACKNOWLEDGE 3 0x1f msn 2");
+    // One ACK after another, with requests waiting all the time.
+    s.post_write(3, 2 * 1024);
+    for psn in [4, 5] {
+        s.side.recv(1, 0, 64);
+        let send = s.peer.frame(SEND_ONLY, psn, true, &[], &[1]);
+        s.take(&send);
+        let (side, mut slot) = (&mut s.side, vec![0; 4400]);
+        let sent = side.qp.poll_transmit(s.now, &side.mem, &mut slot, &mut side.done);
+        assert!(matches!(sent, Transmit::Sent(sent) if sent.payload == 0 && sent.psn.get() == psn));
+    }
 }
 
 /// A message in the middle of which the queue pair goes to ERR: its receive is flushed once.
