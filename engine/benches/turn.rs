@@ -28,7 +28,13 @@ impl Application<MemPort> for Pump {
         Flow::Stop
     }
 
-    fn on_completion(&mut self, _: Instant, index: usize, endpoint: &mut Endpoint<MemPort>, done: &Completion) {
+    fn on_completion(
+        &mut self,
+        _: Instant,
+        index: usize,
+        endpoint: &mut Endpoint<MemPort>,
+        done: &Completion,
+    ) {
         assert_eq!(done.status, CompletionStatus::Success);
         if index == 0 {
             self.completed += 1;
@@ -72,7 +78,8 @@ fn route(from: u8, to: u8) -> Route {
 
 fn worker(read: bool, size: u32, mtu: Mtu, depth: u32, qps: u32) -> Worker<MemPort, Pump> {
     let (a, b) = mem::pair(256, 4352);
-    let mut ends = [a, b].map(|io| Endpoint::new(io, EndpointConfig { secret: 7, ..Default::default() }, None));
+    let mut ends =
+        [a, b].map(|io| Endpoint::new(io, EndpointConfig { secret: 7, ..Default::default() }, None));
     let regions = ends.each_mut().map(|e| e.memory_mut().register(PD, size as usize, Access::ALL).unwrap());
     let mut sides = Vec::new();
     for i in 0..qps {

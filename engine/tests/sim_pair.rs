@@ -1,4 +1,5 @@
 //! Two hosts in virtual time over a line on which things go wrong.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use roce_engine::fabric::{Action, Chance, Impairment, Rule, Stream, Way};
 use roce_engine::sim::{Duplex, HostId, LineSpec, PortRef, SimPort, World};
@@ -46,7 +47,9 @@ impl Application<SimPort> for App {
 
     fn on_completion(&mut self, _: Instant, _: usize, e: &mut Endpoint<SimPort>, done: &Completion) {
         match done.status {
-            CompletionStatus::Success if matches!(done.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm) => {
+            CompletionStatus::Success
+                if matches!(done.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm) =>
+            {
                 self.received.push(*done);
             }
             CompletionStatus::Success => self.sent.push(*done),
@@ -76,8 +79,7 @@ enum Verb {
     FetchAdd,
 }
 
-const VERBS: [Verb; 6] =
-    [Verb::Send, Verb::SendImm, Verb::Write, Verb::WriteImm, Verb::Read, Verb::FetchAdd];
+const VERBS: [Verb; 6] = [Verb::Send, Verb::SendImm, Verb::Write, Verb::WriteImm, Verb::Read, Verb::FetchAdd];
 
 /// What the `n`th message holds at `i`.
 fn byte(n: u64, i: u64) -> u8 {
@@ -102,9 +104,8 @@ fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
         let config = EndpointConfig { secret, workers: 1, ..EndpointConfig::default() };
         Endpoint::new(SimPort::new(2048, None), config, None)
     });
-    let regions = ends.each_mut().map(|e| {
-        e.memory_mut().register(PD, (SLOTS * STRIDE) as usize, Access::ALL).unwrap()
-    });
+    let regions =
+        ends.each_mut().map(|e| e.memory_mut().register(PD, (SLOTS * STRIDE) as usize, Access::ALL).unwrap());
     let qpns = ends.each_mut().map(|e| {
         let config = QpConfig {
             qpn: Qpn::new(0),
@@ -366,7 +367,7 @@ fn a_clean_line_is_full() {
     p.world.run_until(Instant::from_nanos(500_000));
     let offered = p.world.line(p.cable.forth).offered;
     // A message: four packets of 1024 + 82 bytes (the first with 16 more), one of 905 + 3 + 82.
-    let message = (16 + 4 * (1024 + 82) + 908 + 82) as f64 * 0.08;
+    let message = f64::from(16 + 4 * (1024 + 82) + 908 + 82) * 0.08;
     let want = 500_000.0 / message * 5.0;
     // The window of 256 packets is more than the 113 of a round trip.
     assert!((offered as f64 - want).abs() < 20.0, "{offered} not {want}");

@@ -100,7 +100,8 @@ impl<F> Held<F> {
 
     /// When the next frame need not wait any longer, if no others pass.
     pub fn next_at(&self) -> Option<Instant> {
-        let waiting = self.waiting.iter().map(|(_, r, _)| if r.after == 0 { Instant::ZERO } else { r.at }).min();
+        let waiting =
+            self.waiting.iter().map(|(_, r, _)| if r.after == 0 { Instant::ZERO } else { r.at }).min();
         let timed = self.timed.peek().map(|Reverse(t)| t.at);
         match (waiting, timed) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -131,7 +132,10 @@ mod tests {
         assert_eq!(h.pop(at(10)), None);
         h.passed(1);
         assert_eq!(h.pop(at(10)), Some('r'));
-        assert_eq!([h.pop(at(60)), h.pop(at(60)), h.pop(at(60)), h.pop(at(60))], [Some('e'), Some('s'), Some('l'), None]);
+        assert_eq!(
+            [h.pop(at(60)), h.pop(at(60)), h.pop(at(60)), h.pop(at(60))],
+            [Some('e'), Some('s'), Some('l'), None]
+        );
         h.hold('t', 1, Release { after: 9, at: at(100) });
         assert_eq!((h.pop(at(99)), h.pop(at(100)), h.next_at()), (None, Some('t'), None));
     }

@@ -188,7 +188,8 @@ impl Impairment {
         };
         let mut fate = Fate { stream: index as u32, ..Fate::default() };
         let fires = |rule: usize, r: &Rule, seed: u64| {
-            r.is_about(&subject) && (r.chance.is_certain() || r.chance.takes(draw(seed, rule as u64, &subject)))
+            r.is_about(&subject)
+                && (r.chance.is_certain() || r.chance.takes(draw(seed, rule as u64, &subject)))
         };
         for rule in 0..self.rules.len() {
             let r = &self.rules[rule];

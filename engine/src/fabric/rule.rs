@@ -95,6 +95,11 @@ impl Chance {
         Chance((probability.clamp(0.0, 1.0) * 18_446_744_073_709_551_616.0) as u64)
     }
 
+    /// The probability, 0 to 1.
+    pub fn probability(self) -> f64 {
+        if self.is_certain() { 1.0 } else { self.0 as f64 / 18_446_744_073_709_551_616.0 }
+    }
+
     /// Whether it acts where `draw` is uniform over all 64-bit numbers.
     #[inline]
     pub(super) const fn takes(self, draw: u64) -> bool {

@@ -90,13 +90,13 @@ impl<F: FrameMut> State<F> {
         if fate.drop {
             return self.drop(frame);
         }
-        if fate.duplicate {
-            if let Some(mut copy) = self.spare.pop() {
-                let bytes = frame.bytes();
-                copy.buf()[..bytes.len()].copy_from_slice(bytes);
-                copy.set_len(bytes.len());
-                self.out.push_back(copy);
-            }
+        if fate.duplicate
+            && let Some(mut copy) = self.spare.pop()
+        {
+            let bytes = frame.bytes();
+            copy.buf()[..bytes.len()].copy_from_slice(bytes);
+            copy.set_len(bytes.len());
+            self.out.push_back(copy);
         }
         if fate.flip.is_some() || fate.mark_ce {
             let len = frame.bytes().len();
@@ -272,7 +272,13 @@ mod tests {
     }
 
     /// PSNs that arrive when 0..n are sent at once.
-    fn through(a: &mut Impaired<MemPort>, b: &mut MemPort, t: &mut Template, n: u32, now: Instant) -> Vec<u32> {
+    fn through(
+        a: &mut Impaired<MemPort>,
+        b: &mut MemPort,
+        t: &mut Template,
+        n: u32,
+        now: Instant,
+    ) -> Vec<u32> {
         a.set_now(now);
         let mut next = 0;
         let mut got = Vec::new();
@@ -322,7 +328,8 @@ mod tests {
 
     #[test]
     fn no_frame_is_lost_to_the_pool() {
-        let rules = vec![Rule { pass: Some(1), ..Rule::always(Action::Drop) }, Rule::always(Action::Duplicate)];
+        let rules =
+            vec![Rule { pass: Some(1), ..Rule::always(Action::Drop) }, Rule::always(Action::Duplicate)];
         let (mut a, mut b, mut t) = setup(rules);
         for round in 0..50 {
             let got = through(&mut a, &mut b, &mut t, 40, at(round));
@@ -367,7 +374,8 @@ mod tests {
         a.send(&mut batch);
         let mut got = ArrayVec::<_, BURST>::new();
         b.recv(&mut got);
-        let (first, second) = (classify(Frame::bytes(&got[0])).unwrap(), classify(Frame::bytes(&got[1])).unwrap());
+        let (first, second) =
+            (classify(Frame::bytes(&got[0])).unwrap(), classify(Frame::bytes(&got[1])).unwrap());
         assert!(!first.verify_icrc() && second.verify_icrc());
         assert_eq!(second.ecn(), crate::wire::Ecn::Ce);
     }

@@ -53,10 +53,8 @@ pub fn pair(depth: usize, max_frame: usize) -> (MemPort, MemPort) {
     let (a_away, b_home) = RingBuffer::new(frames);
     let pool =
         || (0..frames).map(|_| MemFrame { bytes: vec![0; max_frame].into_boxed_slice(), len: 0 }).collect();
-    let a =
-        MemPort { outward: a_out, inward: a_in, home: a_home, away: a_away, free: pool(), max_frame };
-    let b =
-        MemPort { outward: b_out, inward: b_in, home: b_home, away: b_away, free: pool(), max_frame };
+    let a = MemPort { outward: a_out, inward: a_in, home: a_home, away: a_away, free: pool(), max_frame };
+    let b = MemPort { outward: b_out, inward: b_in, home: b_home, away: b_away, free: pool(), max_frame };
     (a, b)
 }
 

@@ -3,9 +3,11 @@
 use super::{BURST, Caps, Clock, Frame, FrameMut, PacketIo};
 use crate::units::Instant;
 use arrayvec::ArrayVec;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::{DataLink, PcapError};
 use std::borrow::Cow;
 use std::io::Write;
@@ -176,11 +178,7 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
 
 /// Writes the recordings of several ports as one pcapng file, an interface for each, in the
 /// order of time.  `epoch_ns` is the wall-clock time of the run's origin.
-pub fn write_pcapng<W: Write>(
-    out: W,
-    ports: &[(&str, &Capture)],
-    epoch_ns: u64,
-) -> Result<(), PcapError> {
+pub fn write_pcapng<W: Write>(out: W, ports: &[(&str, &Capture)], epoch_ns: u64) -> Result<(), PcapError> {
     let mut writer = PcapNgWriter::new(out)?;
     for (name, capture) in ports {
         writer.write_pcapng_block(InterfaceDescriptionBlock {

@@ -8,6 +8,7 @@ use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
     WcOpcode,
 };
+use crate::wire::{Aeth, ICRC_LEN};
 
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -501,10 +502,15 @@ impl Requester {
                 self.reads_out += 1;
             }
             if let SendOp::Read { .. } = wqe.wr.op {
-                // What a READ loads the link with is its answer.
+                // What a READ loads the link with is its answer: first and last packet have an
+                // AETH, the last one a pad.
                 payload_bytes = u64::from(wqe.wr.sge.len - (self.cursor_packet << conn.mtu.shift()));
                 packets = advance;
-                frame_bytes = payload_bytes + u64::from(advance) * (conn.template.headers_len() as u64 + 4);
+                let aeths = if advance == 1 { 1 } else { 2 };
+                frame_bytes = payload_bytes
+                    + u64::from(advance) * (conn.template.headers_len() + ICRC_LEN) as u64
+                    + aeths * Aeth::LEN as u64
+                    + (payload_bytes.wrapping_neg() & 3);
             }
         }
         let next = sent.psn.plus(advance);

@@ -77,10 +77,7 @@ mod tests {
     #[test]
     fn codes_and_bytes() {
         let all: Vec<_> = Mtu::ALL.iter().map(|m| (m.code(), m.bytes(), 1usize << m.shift())).collect();
-        assert_eq!(
-            all,
-            [(1, 256, 256), (2, 512, 512), (3, 1024, 1024), (4, 2048, 2048), (5, 4096, 4096)]
-        );
+        assert_eq!(all, [(1, 256, 256), (2, 512, 512), (3, 1024, 1024), (4, 2048, 2048), (5, 4096, 4096)]);
         assert_eq!(Mtu::from_bytes(4096), Some(Mtu::B4096));
         assert_eq!(Mtu::from_bytes(1500), None);
     }

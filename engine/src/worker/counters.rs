@@ -26,6 +26,8 @@ pub struct EndpointCounters {
     pub tx_bytes: u64,
     /// Turns in which the port did not take all that was there to send.
     pub tx_full_turns: u64,
+    /// Frames dropped because the port took nothing for half a second.
+    pub tx_dropped: u64,
     /// Turns in which there was no memory for frames.
     pub tx_no_memory_turns: u64,
 }
@@ -43,6 +45,7 @@ impl Default for EndpointCounters {
             tx_packets: 0,
             tx_bytes: 0,
             tx_full_turns: 0,
+            tx_dropped: 0,
             tx_no_memory_turns: 0,
         }
     }
@@ -84,6 +87,7 @@ impl EndpointCounters {
         self.tx_packets += other.tx_packets;
         self.tx_bytes += other.tx_bytes;
         self.tx_full_turns += other.tx_full_turns;
+        self.tx_dropped += other.tx_dropped;
         self.tx_no_memory_turns += other.tx_no_memory_turns;
     }
 }

@@ -19,6 +19,10 @@ const QUANTUM: u32 = 16;
 /// A paced queue pair that may send within this time stays in the ready ring.
 const SPIN: Duration = Duration::from_nanos(4096);
 
+/// A port that takes nothing for so long has lost its link.  What waits for it is dropped then, as
+/// a network card drops it: timers run only for what has left, and a peer that is gone must be noticed.
+const STALLED: Duration = Duration::from_millis(500);
+
 /// When the iCRC of a received frame is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IcrcCheck {
@@ -92,8 +96,13 @@ pub struct Endpoint<I: PacketIo> {
     batch: ArrayVec<I::Tx, BURST>,
     icrc_turn: u32,
     now: Instant,
+    /// In this turn: the port did not take all, there was no memory for frames.
+    full: bool,
+    no_memory: bool,
     /// When what is in the ready ring can go on.
     again: Instant,
+    /// Since when the port takes nothing.
+    stalled: Option<Instant>,
 }
 
 impl<I: PacketIo> Endpoint<I> {
@@ -114,7 +123,10 @@ impl<I: PacketIo> Endpoint<I> {
             batch: ArrayVec::new(),
             icrc_turn: 0,
             now: Instant::ZERO,
+            full: false,
+            no_memory: false,
             again: Instant::FAR,
+            stalled: None,
         }
     }
 
@@ -256,15 +268,13 @@ impl<I: PacketIo> Endpoint<I> {
         self.now = now;
         self.io.set_now(now);
         let mut rx = ArrayVec::new();
+        // First, or a port that always fills the burst would leave them no room.
+        let crossed = if self.crossing.is_some() { self.receive_crossed(&mut rx) } else { 0 };
         let fresh = self.io.recv(&mut rx);
         self.counters.rx_packets += fresh as u64;
-        let mut work = fresh;
-        if self.crossing.is_some() {
-            work += self.receive_crossed(&mut rx);
-        }
         let mut astray = ArrayVec::<(usize, u32), BURST>::new();
         for (i, frame) in rx.iter().enumerate() {
-            if let Some(worker) = self.take(now, frame, i < fresh) {
+            if let Some(worker) = self.take(now, frame, i >= crossed) {
                 astray.push((i, worker));
             }
         }
@@ -273,7 +283,7 @@ impl<I: PacketIo> Endpoint<I> {
             self.cross(frame, worker);
         }
         self.io.release(&mut rx);
-        work
+        crossed + fresh
     }
 
     /// Fires what is due; how many timers.
@@ -323,6 +333,8 @@ impl<I: PacketIo> Endpoint<I> {
         if !self.batch.is_empty() {
             self.flush();
         }
+        self.counters.tx_full_turns += u64::from(core::mem::take(&mut self.full));
+        self.counters.tx_no_memory_turns += u64::from(core::mem::take(&mut self.no_memory));
         budget - left
     }
 
@@ -338,7 +350,7 @@ impl<I: PacketIo> Endpoint<I> {
                 break true;
             }
             if self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
-                self.counters.tx_no_memory_turns += 1;
+                self.no_memory = true;
                 break true;
             }
             let Some(frame) = self.spare.last_mut() else { break true };
@@ -379,10 +391,26 @@ impl<I: PacketIo> Endpoint<I> {
         let n = self.io.send(&mut self.batch);
         self.counters.tx_packets += n as u64;
         self.counters.tx_bytes += before - bytes(&self.batch);
+        if n != 0 {
+            self.stalled = None;
+        }
         if !self.batch.is_empty() {
-            self.counters.tx_full_turns += 1;
+            self.full = true;
+            if n == 0 && self.now.since(*self.stalled.get_or_insert(self.now)) >= STALLED {
+                self.drop_batch();
+            }
         }
         n != 0
+    }
+
+    #[cold]
+    fn drop_batch(&mut self) {
+        self.counters.tx_dropped += self.batch.len() as u64;
+        for frame in self.batch.drain(..) {
+            if !self.spare.is_full() {
+                self.spare.push(frame);
+            }
+        }
     }
 
     /// Takes one frame; the worker that it belongs to when it is not for this one.
@@ -428,7 +456,7 @@ impl<I: PacketIo> Endpoint<I> {
         let Some(crossing) = &mut self.crossing else { return 0 };
         let mut n = 0;
         for ring in &mut crossing.inward {
-            while !rx.is_full() {
+            while rx.len() < BURST / 2 {
                 let Ok(frame) = ring.pop() else { break };
                 rx.push(frame);
                 n += 1;

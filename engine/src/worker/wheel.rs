@@ -202,8 +202,7 @@ mod tests {
     const TICK: u64 = 1 << TICK_SHIFT;
 
     fn drain(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
-        let mut due: Vec<u32> =
-            core::iter::from_fn(|| wheel.pop_due(Instant::from_nanos(now))).collect();
+        let mut due: Vec<u32> = core::iter::from_fn(|| wheel.pop_due(Instant::from_nanos(now))).collect();
         due.sort_unstable();
         due
     }

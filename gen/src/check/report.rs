@@ -2,6 +2,7 @@
 
 use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Role, Scenario, Transport};
 use crate::plan::{FlowPlan, Memory, Packet, Rates, dead_peer};
+use roce_engine::fabric::{Rule, Way};
 use serde::Serialize;
 
 /// What a run would do.
@@ -21,8 +22,30 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Memory of message buffers.
     pub memory: MemoryReport,
+    /// What goes wrong on purpose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultReport>,
     /// What must hold at the end.
     pub expectations: Vec<ExpectReport>,
+}
+
+/// One rule of `[[impair]]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FaultReport {
+    /// The table, from 0.
+    pub table: usize,
+    /// What is done.
+    pub action: &'static str,
+    /// To the packets of which flow; null for all.
+    pub flow: Option<String>,
+    /// `data`, `ack` or `both`: in which direction of the flow.
+    pub direction: &'static str,
+    /// Counted from the first; null for all.
+    pub psn: Option<i64>,
+    /// The how-manieth time that it passes; null for all.
+    pub pass: Option<u32>,
+    /// With which probability.
+    pub probability: f64,
 }
 
 /// What concerns the whole run.
@@ -176,9 +199,28 @@ impl Report {
             ports: ports(s, cores),
             flows: s.flows.iter().zip(&memory.flows).map(|(f, &bytes)| flow(s, f, bytes)).collect(),
             memory: MemoryReport { needed_bytes: memory.total(), available_bytes: available },
+            faults: faults(s),
             expectations: expectations(s),
         }
     }
+}
+
+fn faults(s: &Scenario) -> Vec<FaultReport> {
+    let tables = s.impairs.iter().enumerate().flat_map(|(t, i)| i.rules.iter().map(move |r| (t, r)));
+    let fault = |(table, r): (usize, &Rule)| FaultReport {
+        table,
+        action: r.action.kind().as_str(),
+        flow: r.flow.map(|f| s.flows[f as usize].name.clone()),
+        direction: match r.way {
+            Way::Forward => "data",
+            Way::Backward => "ack",
+            Way::Both => "both",
+        },
+        psn: r.psn,
+        pass: r.pass,
+        probability: r.chance.probability(),
+    };
+    tables.map(fault).collect()
 }
 
 fn run(s: &Scenario) -> RunReport {

@@ -23,6 +23,18 @@ impl fmt::Display for Report {
             None => String::new(),
         };
         writeln!(f, "buffers  {}{free}", size(self.memory.needed_bytes))?;
+        for (i, fault) in self.faults.iter().enumerate() {
+            let head = if i == 0 { "faults" } else { "" };
+            let about =
+                fault.flow.as_deref().map_or("all flows".to_owned(), |name| format!("flow \"{name}\""));
+            write!(f, "{head:<7}  {about}: {} {}%", fault.action, percent(fault.probability))?;
+            for (key, value) in [("psn", fault.psn), ("pass", fault.pass.map(i64::from))] {
+                if let Some(value) = value {
+                    write!(f, " of {key} {value}")?;
+                }
+            }
+            writeln!(f, ", direction {}", fault.direction)?;
+        }
         for (i, e) in self.expectations.iter().enumerate() {
             let head = if i == 0 { "expects" } else { "" };
             let about = e.flow.as_deref().map_or("all flows".to_owned(), |name| format!("flow \"{name}\""));
@@ -150,6 +162,11 @@ fn in_all_units(r: &RatesReport) -> String {
         grouped(r.packet_rate),
         grouped(r.message_rate)
     )
+}
+
+/// A share in per cent, without the dust of binary fractions.
+fn percent(share: f64) -> f64 {
+    (share * 1e10).round() / 1e8
 }
 
 /// Seconds as the scenario would write them.

@@ -30,6 +30,17 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioE
     let size = u32::try_from(size).ok().filter(|&s| s <= 1 << 31).ok_or_else(|| {
         t.error("size", "more than 2GiB (2147483648 bytes), the most that a message can have")
     })?;
+    let mtu = read_mtu(t, &ports[from], &ports[to])?;
+    if verb == Verb::Read && mtu.packets(size) >= 1 << 23 {
+        let text =
+            format!("a READ of 2^23 packets or more is not possible: lower it or raise mtu from {mtu}");
+        return Err(t.error("size", text));
+    }
+    let verify = t.flag("verify")?.unwrap_or(false);
+    if verify && transport == Transport::Uc && size < 8 {
+        let text = "messages of less than 8 bytes cannot be told apart where some may be lost";
+        return Err(t.error("verify", text));
+    }
     Ok(Flow {
         name: name.to_owned(),
         from,
@@ -39,11 +50,11 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioE
         size,
         qps: t.integer("qps")?.unwrap_or(1),
         depth: t.integer("depth")?.unwrap_or(16),
-        mtu: read_mtu(t, &ports[from], &ports[to])?,
+        mtu,
         rate: read_rate(t, size)?,
         burst: t.integer("burst")?.unwrap_or(16),
         messages: t.integer("messages")?,
-        verify: t.flag("verify")?.unwrap_or(false),
+        verify,
         tos: read_tos(t)?,
         pcp: read_pcp(t)?,
         hop_limit: t.integer("hop_limit")?.unwrap_or(64),

@@ -84,7 +84,10 @@ fn read_subject(t: &Table<'_>, flows: &[Flow]) -> Result<Rule, ScenarioError> {
     let flow = match t.text("flow")? {
         None => None,
         Some(name) => Some(flows.iter().position(|f| f.name == name).ok_or_else(|| {
-            t.error("flow", format_args!("no such flow{}", suggest(name, flows.iter().map(|f| f.name.as_str()))))
+            t.error(
+                "flow",
+                format_args!("no such flow{}", suggest(name, flows.iter().map(|f| f.name.as_str()))),
+            )
         })?),
     };
     let qp: Option<u32> = t.integer("qp")?;
@@ -135,7 +138,9 @@ pub(super) fn read_cliff(t: &Table<'_>) -> Result<Cliff, ScenarioError> {
     };
     let recovery = |text: &str| {
         let known = Recovery::ALL.into_iter().find(|r| r.as_str() == text);
-        known.ok_or_else(|| format!("a recovery is one of \"{}\"", Recovery::ALL.map(Recovery::as_str).join("\", \"")))
+        known.ok_or_else(|| {
+            format!("a recovery is one of \"{}\"", Recovery::ALL.map(Recovery::as_str).join("\", \""))
+        })
     };
     let cliff = Cliff {
         loss: t.need("loss", t.list("loss", parse_share)?)?,
@@ -182,12 +187,18 @@ flow = [{{ name = "f", from = "a", to = "b", verb = "write", size = 8, qps = 2 }
 
     #[test]
     fn shares_are_rules() {
-        let s = parse("[[impair]]\nloss = \"1%\"\nduplicate = \"1e-3\"\nreorder = 0.001\ndelay = \"2us\"").unwrap();
+        let s = parse("[[impair]]\nloss = \"1%\"\nduplicate = \"1e-3\"\nreorder = 0.001\ndelay = \"2us\"")
+            .unwrap();
         let rules: Vec<_> = s.rules().map(|r| (r.action.kind().as_str(), r.chance)).collect();
         let share = |name, p| (name, Chance::new(p));
         assert_eq!(
             rules,
-            [share("drop", 0.01), share("duplicate", 1e-3), share("reorder", 1e-3), ("delay", Chance::ALWAYS)]
+            [
+                share("drop", 0.01),
+                share("duplicate", 1e-3),
+                share("reorder", 1e-3),
+                ("delay", Chance::ALWAYS)
+            ]
         );
         assert!(s.rules().all(|r| r.way == Way::Both));
     }

@@ -210,10 +210,9 @@ fn find(names: &[String], key: &str, here: &str) -> Result<usize, String> {
 }
 
 fn known_section(key: &str) -> Result<(), String> {
-    match key {
-        // One of many: a new one needs more keys than one option can give.
-        "port" | "flow" | "expect" | "run" | "connect" => Ok(()),
-        _ => Err(format!("unknown section \"{key}\"{}", suggest(key, limits::SECTIONS))),
+    match limits::SECTIONS.contains(&key) {
+        true => Ok(()),
+        false => Err(format!("unknown section \"{key}\"{}", suggest(key, limits::SECTIONS))),
     }
 }
 

@@ -54,8 +54,12 @@ pub struct FlowStats {
     pub verify_errors: u64,
     /// Messages that went missing on an unreliable connection.
     pub lost: u64,
+    /// Messages that were due, in flows paced by messages, and never posted for want of room.
+    pub overdue: u64,
     /// When the last message ended.
     pub last: Instant,
+    /// When the workers that send counted.
+    pub sampled: Instant,
     /// Counters of the queue pairs of the `from` side and of the `to` side.
     pub counters: [QpCounters; 2],
     /// The first failure.
@@ -77,7 +81,9 @@ impl FlowStats {
         self.verified += other.verified;
         self.verify_errors += other.verify_errors;
         self.lost += other.lost;
+        self.overdue += other.overdue;
         self.last = self.last.max(other.last);
+        self.sampled = self.sampled.max(other.sampled);
         for (sum, more) in self.counters.iter_mut().zip(&other.counters) {
             sum.add(more);
         }
@@ -91,8 +97,11 @@ impl FlowStats {
 
     /// Whether each message that was posted has ended or is outstanding, and each PSN likewise.
     pub fn is_balanced(&self) -> bool {
-        let open: u64 = self.counters.iter().map(|c| c.psns_sent - c.psns_acked - c.psns_failed).sum();
-        self.posted == self.completed + self.failed + self.outstanding && (self.outstanding != 0 || open == 0)
+        let psns = self.counters.iter().all(|c| {
+            let ended = c.psns_acked + c.psns_failed;
+            if self.outstanding == 0 { c.psns_sent == ended } else { c.psns_sent >= ended }
+        });
+        psns && self.posted == self.completed + self.failed + self.outstanding
     }
 }
 

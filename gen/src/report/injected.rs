@@ -145,13 +145,19 @@ fn agreements(s: &Scenario, run: &Finished, rules: &[&Rule]) -> Vec<Agreement> {
     let mut all = Vec::new();
     for (i, from) in s.ports.iter().enumerate() {
         let twin = s.ports.iter().position(|p| p.name != from.name && p.device == from.device);
-        let Some((a, b)) = port(i).zip(twin.filter(|_| matches!(from.device, Device::Ring(_))).and_then(port)) else {
+        let Some((a, b)) =
+            port(i).zip(twin.filter(|_| matches!(from.device, Device::Ring(_))).and_then(port))
+        else {
             continue;
         };
-        let (lost, copies) = (injected(Some(i), &kind(ActionKind::Drop)), injected(Some(i), &kind(ActionKind::Duplicate)));
+        let (lost, copies) =
+            (injected(Some(i), &kind(ActionKind::Drop)), injected(Some(i), &kind(ActionKind::Duplicate)));
         let inside: usize = run.injected.iter().filter(|f| f.port == i).map(|f| f.inside).sum();
         let arrive = (a.counters.tx_packets + copies).saturating_sub(lost + inside as u64 + a.tail_dropped);
-        let what = format!("frames {} -> {}: sent {} - dropped {lost} + duplicated {copies}", a.name, b.name, a.counters.tx_packets);
+        let what = format!(
+            "frames {} -> {}: sent {} - dropped {lost} + duplicated {copies}",
+            a.name, b.name, a.counters.tx_packets
+        );
         all.push(agreement(what, arrive, b.counters.rx_packets));
     }
     if !s.ports.iter().all(|p| matches!(p.device, Device::Ring(_))) {
@@ -161,9 +167,14 @@ fn agreements(s: &Scenario, run: &Finished, rules: &[&Rule]) -> Vec<Agreement> {
     let free_choice = rules.iter().all(|r| !matches!(r.action, Action::Corrupt(Some(_))));
     if s.run.icrc == IcrcCheck::Always && free_choice {
         let counted = run.ports.iter().map(|p| p.counters.dropped[DropReason::Icrc as usize]).sum();
-        all.push(agreement("corrupted = rx_icrc_errors".into(), injected(None, &kind(ActionKind::Corrupt)), counted));
+        all.push(agreement(
+            "corrupted = rx_icrc_errors".into(),
+            injected(None, &kind(ActionKind::Corrupt)),
+            counted,
+        ));
     }
-    let marked = |m: &super::FlowMeasure| m.last.counters.iter().map(|c| c.np_ecn_marked_roce_packets).sum::<u64>();
+    let marked =
+        |m: &super::FlowMeasure| m.last.counters.iter().map(|c| c.np_ecn_marked_roce_packets).sum::<u64>();
     let counted = run.flows.iter().map(marked).sum();
     all.push(agreement(
         "marked = np_ecn_marked_roce_packets".into(),

@@ -55,8 +55,6 @@ pub struct PortMeasure {
     pub counters: EndpointCounters,
     /// What the driver counted.
     pub driver_stats: PortStats,
-    /// Frames that have not come back to their pools.
-    pub frames_out: u32,
     /// Frames of it that found a queue on the way full, in virtual time.
     pub tail_dropped: u64,
 }

@@ -71,6 +71,8 @@ pub struct FlowResult {
     pub messages_outstanding: u64,
     /// Messages that the other side took, at any time; `null` when nobody told.
     pub messages_received: Option<u64>,
+    /// Messages that were due, in a flow paced by messages, and had not been posted at the end.
+    pub messages_overdue: u64,
     /// Messages that went missing on an unreliable connection.
     pub messages_lost: u64,
     /// Messages whose every byte was checked.
@@ -153,6 +155,11 @@ pub struct PortResult {
     pub rx_dropped: BTreeMap<&'static str, u64>,
     /// Frames that the device lost for want of room.
     pub rx_missed: u64,
+    /// Frames dropped because the port took nothing for half a second, as without a link.
+    pub tx_dropped: u64,
+    /// Frames of it that found the queue of the link full, in virtual time; left out where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail_dropped: Option<u64>,
     /// Turns in which the port did not take all that was there to send.
     pub tx_full_turns: u64,
     /// Turns in which there was no memory for frames.
@@ -252,6 +259,7 @@ impl FlowResult {
             messages_failed: m.last.failed,
             messages_outstanding: m.last.outstanding,
             messages_received: received,
+            messages_overdue: m.last.overdue,
             messages_lost: m.last.lost,
             messages_verified: verified,
             verify_errors: wrong,
@@ -305,6 +313,8 @@ impl PortResult {
             answered: c.answered,
             rx_dropped: dropped.filter(|(_, n)| *n != 0).collect(),
             rx_missed: m.driver_stats.rx_missed + m.driver_stats.rx_nombuf,
+            tx_dropped: c.tx_dropped,
+            tail_dropped: (m.tail_dropped != 0).then_some(m.tail_dropped),
             tx_full_turns: c.tx_full_turns,
             tx_no_memory_turns: c.tx_no_memory_turns,
         }
@@ -383,6 +393,12 @@ fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
         ));
     } else if flow.messages_failed != 0 {
         reasons.push(format!("flow \"{}\": {} messages failed", flow.name, flow.messages_failed));
+    }
+    if flow.messages == 0 && flow.messages_warmup != 0 && m.end.outstanding == 0 {
+        reasons.push(format!(
+            "flow \"{}\": all its messages ended in the warm-up: nothing was measured; shorten the warm-up",
+            flow.name
+        ));
     }
     if flow.messages_outstanding != 0 {
         reasons.push(format!(

@@ -20,8 +20,14 @@ impl fmt::Display for RunResult {
                 "port {:<10} {:<22} tx {:>12}  rx {:>12}  delivered {}  answered {}",
                 p.name, p.device, p.tx_packets, p.rx_packets, p.delivered, p.answered
             )?;
+            if let Some(n) = p.tail_dropped {
+                write!(f, "  tail_dropped {n}")?;
+            }
             for (reason, n) in &p.rx_dropped {
                 write!(f, "  {reason} {n}")?;
+            }
+            if p.tx_dropped != 0 {
+                write!(f, "  tx_dropped {}", p.tx_dropped)?;
             }
             writeln!(f)?;
         }

@@ -17,6 +17,8 @@ const PROTOCOL: &str = "rocegen-connect-1";
 const LONGEST_LINE: u64 = 64 << 20;
 /// How long one call may go unanswered.
 const ATTEMPT: Duration = Duration::from_secs(1);
+/// How long the other side may take to leave.
+const LEAVE: Duration = Duration::from_millis(500);
 /// How often a wait looks whether it is to go on.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -211,6 +213,23 @@ impl<'a> Meeting<'a> {
         matches!(self.peek(), Peek::Closed)
     }
 
+    /// At the end, the side that was called waits until the other one is gone, for a while.
+    pub(super) fn let_the_caller_go_first(&mut self) {
+        if self.caller {
+            return;
+        }
+        for _ in 0..LEAVE.as_millis() / PAUSE.as_millis() {
+            let peek = self.peek();
+            std::thread::sleep(PAUSE);
+            match peek {
+                Peek::Closed => return,
+                // What it said and nobody heard does not matter any more.
+                Peek::Word => self.stream.consume(self.stream.buffer().len()),
+                Peek::Silent => {}
+            }
+        }
+    }
+
     fn peek(&mut self) -> Peek {
         let _ = self.stream.get_ref().set_nonblocking(true);
         let peek = match self.stream.fill_buf() {
@@ -391,10 +410,13 @@ mod tests {
                 m.exchange(1, vec![flow("mtu 1024", 1)]).unwrap_err();
             },
         );
-        both(|m| drop(m), |mut m| {
-            let e = m.exchange(1, vec![]).unwrap_err().to_string();
-            assert!(e.contains("step \"hello\""), "{e}");
-        });
+        both(
+            |m| drop(m),
+            |mut m| {
+                let e = m.exchange(1, vec![]).unwrap_err().to_string();
+                assert!(e.contains("step \"hello\""), "{e}");
+            },
+        );
         let connect = Connect {
             role: Role::Peer("127.0.0.1:1".into()),
             timeout: roce_engine::units::Duration::from_millis(200),

@@ -2,8 +2,8 @@
 
 use super::connect::{FlowInfo, Meeting, Outcome};
 use super::environment::{Environment, port_specs};
-use super::progress::Progress;
 use super::judges::{judges, longest_hold};
+use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
 use super::worker::Handle;
@@ -57,6 +57,21 @@ pub(crate) struct View {
     pub(crate) idle: bool,
 }
 
+/// What a run holds from its start to its end.  The ports are closed before the line is cut.
+struct Stage<'a> {
+    open: Vec<(usize, OpenPort)>,
+    meeting: Option<Meeting<'a>>,
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        // The driver of net_memif can crash when both ends of it are closed at the same time.
+        if let Some(meeting) = &mut self.meeting {
+            meeting.let_the_caller_go_first();
+        }
+    }
+}
+
 /// What the phases of a run came to.
 struct Phases {
     /// When measuring began, when it ended, and after the drain.
@@ -85,8 +100,10 @@ pub(super) fn run(
     let mut environment = Environment::of(&eal, &clock);
     log::info!("DPDK {}, memory: {}", environment.dpdk, environment.memory);
     let give_up = || signals.interrupted();
-    let opened = dpdk::open(&eal, &plain, &give_up).map_err(|e: OpenError| EnvironmentError(e.to_string()))?;
-    let mut open: Vec<(usize, OpenPort)> = specs.iter().map(|(i, _)| *i).zip(opened).collect();
+    let opened =
+        dpdk::open(&eal, &plain, &give_up).map_err(|e: OpenError| EnvironmentError(e.to_string()))?;
+    let open = specs.iter().map(|(i, _)| *i).zip(opened).collect();
+    let Stage { open, meeting } = &mut Stage { open, meeting: None };
     // One that a scenario can name.
     let drawn = || std::hash::RandomState::new().build_hasher().finish() >> 1;
     let seed = scenario.run.seed.unwrap_or_else(drawn);
@@ -108,12 +125,9 @@ pub(super) fn run(
     });
     let mut setup = Setup::new(scenario, cores, ports.collect(), &finished, seed);
     setup.create()?;
-    let mut meeting = None;
     let mut told: Vec<FlowInfo> = Vec::new();
     if let Some(connect) = &scenario.connect {
-        let mut m = Meeting::open(connect, &give_up)?;
-        told = setup.meet(&mut m)?;
-        meeting = Some(m);
+        told = setup.meet(meeting.insert(Meeting::open(connect, &give_up)?))?;
     }
     setup.connect(&told)?;
     let facts = setup.facts().to_vec();
@@ -148,7 +162,7 @@ pub(super) fn run(
     let intervals = std::mem::take(&mut control.intervals);
     let interrupted = signals.interrupted();
     let flows = flow_measures(scenario, &facts, (&base, &end, &last), &intervals, theirs.as_ref());
-    let ports = port_measures(scenario, &open, &last);
+    let ports = port_measures(scenario, open, &last);
     let workers = load
         .into_iter()
         .zip(&base.workers)
@@ -182,6 +196,9 @@ impl Control<'_> {
         let warmup = warmup(self.scenario);
         let mut base = self.view()?;
         base.at = self.clock.read();
+        for flow in &mut base.flows {
+            flow.sampled = base.at;
+        }
         for worker in &mut self.workers {
             worker.tell(Command::Start)?;
         }
@@ -207,11 +224,15 @@ impl Control<'_> {
         for worker in &mut self.workers {
             worker.tell(Command::StopPosting)?;
         }
-        let mut latency = self.drain(&end)?;
+        let mut latency = self.drain()?;
         // The other side may still send to us.
         let parted = meeting.as_deref_mut().map(|m| self.part(m)).transpose()?.flatten();
         // Packets that need no answer may still be on their way.
-        std::thread::sleep(NAP + longest_hold(self.scenario).into());
+        let mut hold = longest_hold(self.scenario);
+        if self.signals.interrupted() {
+            hold = hold.min(INTERRUPTED_DRAIN);
+        }
+        std::thread::sleep(NAP + hold.into());
         let last = self.sample(Command::Finish)?;
         add_latency(&mut latency, &last);
         self.intervals.push(Interval { from: end.at, to: last.at, latency });
@@ -278,10 +299,10 @@ impl Control<'_> {
     }
 
     /// Lets what is outstanding end; the latencies of what did.
-    fn drain(&mut self, end: &View) -> Result<Vec<Latency>> {
+    fn drain(&mut self) -> Result<Vec<Latency>> {
         let began = self.clock.read();
         let mut latency = vec![Latency::default(); self.scenario.flows.len()];
-        let mut idle = end.idle;
+        let mut idle = false;
         while !idle {
             let drain = self.scenario.run.drain;
             let limit = if self.signals.interrupted() { drain.min(INTERRUPTED_DRAIN) } else { drain };
@@ -423,14 +444,19 @@ pub(crate) fn flow_measures(
             }
             // A flow that sent all its messages was at work until the last of them.
             let counted = flow.messages.is_some() && end.flows[f].outstanding == 0;
-            let until = if counted { end.flows[f].last.min(end.at) } else { end.at };
+            // By the clock of the workers that send; a flow that comes from elsewhere has none here.
+            let sampled = |view: &View| match view.flows[f].sampled {
+                Instant::ZERO => view.at,
+                at => at,
+            };
+            let until = if counted { end.flows[f].last.min(sampled(end)) } else { sampled(end) };
             let remote = s.ports[flow.to].device == Device::Remote;
             let told = theirs.filter(|_| remote).and_then(|o| o.flows.iter().find(|t| t.0 == flow.name));
             FlowMeasure {
                 base: base.flows[f],
                 end: end.flows[f],
                 last: last.flows[f],
-                elapsed: until.since(base.at),
+                elapsed: until.since(sampled(base)),
                 latency,
                 line_rate: facts[flow.data_from()].line_rate,
                 peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
@@ -448,7 +474,6 @@ fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<P
             offloads: port.offloads(),
             counters: last.ports[*index].clone(),
             driver_stats: port.stats(),
-            frames_out: port.frames_out(),
             tail_dropped: 0,
         })
         .collect()

@@ -77,7 +77,12 @@ impl Environment {
             cores: 0,
             kernel: "none".to_string(),
             memory: "none of DPDK's".to_string(),
-            clock: ClockReport { source: "virtual", hz: 1_000_000_000, nominal_hz: 1_000_000_000, drift_ppm: 0.0 },
+            clock: ClockReport {
+                source: "virtual",
+                hz: 1_000_000_000,
+                nominal_hz: 1_000_000_000,
+                drift_ppm: 0.0,
+            },
         }
     }
 

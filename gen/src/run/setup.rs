@@ -10,6 +10,7 @@ use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side};
 use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer};
 use roce_engine::fabric::Stream;
+use roce_engine::io::BURST;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Psn, Qpn, Rate};
@@ -183,8 +184,8 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let endpoint = &mut self.workers[at.0].endpoints[at.1];
         let fail = |e: String| EnvironmentError(format!("flow \"{}\": {e}", flow.name));
         let (sends, receives) = match side {
-            Side::Sender => (flow.depth, 0),
-            Side::Receiver => (0, if flow.verb.takes_recv() { flow.depth } else { 0 }),
+            Side::Sender => (side_depth(flow, side), 0),
+            Side::Receiver => (0, if flow.verb.takes_recv() { side_depth(flow, side) } else { 0 }),
         };
         let config = QpConfig {
             qpn: Qpn::new(0),
@@ -197,7 +198,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         };
         let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
-        let slots = Buffers::slots(flow.depth, flow.verify, read_source);
+        let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
         let stride = Buffers::stride(flow.size, flow.verify);
         let access = match (flow.verb, side) {
             (Verb::Write | Verb::WriteImm, Side::Receiver) => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
@@ -287,7 +288,12 @@ impl<'a, I: PacketIo> Setup<'a, I> {
     }
 
     /// Notes the packets that our sides of a queue pair will send.
-    fn note_streams(&mut self, (f, q): (usize, u32), from: (Option<Half>, QpInfo), to: (Option<Half>, QpInfo)) {
+    fn note_streams(
+        &mut self,
+        (f, q): (usize, u32),
+        from: (Option<Half>, QpInfo),
+        to: (Option<Half>, QpInfo),
+    ) {
         let flow = &self.scenario.flows[f];
         let reads = flow.verb == Verb::Read;
         for (own, peer, remote, backward) in [(from, to.1, flow.to, reads), (to, from.1, flow.from, !reads)] {
@@ -321,8 +327,11 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Side::Receiver => (flow.to, flow.from),
         };
         let route = self.route(flow, own, other, half.qpn, Qpn::new(peer.qpn));
-        let peer_slots =
-            Buffers::slots(flow.depth, flow.verify, flow.verb == Verb::Read && side == Side::Sender);
+        let peer_slots = Buffers::slots(
+            side_depth(flow, side.other()),
+            flow.verify,
+            flow.verb == Verb::Read && side == Side::Sender,
+        );
         let remote = Buffers {
             va: peer.va,
             key: MrKey(peer.rkey),
@@ -356,8 +365,9 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let endpoint = &mut plan.endpoints[half.at.1];
         for step in steps {
             // The scenario's ranges are those of the attributes.
-            let outcome = endpoint.modify_qp(half.qpn, step);
-            debug_assert!(matches!(outcome, Some(Ok(()))), "{outcome:?}");
+            if let Some(Err(e)) = endpoint.modify_qp(half.qpn, step) {
+                log::error!("flow \"{}\": queue pair {q}: {e}", flow.name);
+            }
         }
         if let Some(qp) = endpoint.qp_mut(half.qpn) {
             qp.set_pacer(pacer.cloned());
@@ -377,7 +387,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             unreliable: flow.transport == Transport::Uc,
             seed: seed.next(),
             size: flow.size,
-            depth: flow.depth,
+            depth: side_depth(flow, side),
             verify: flow.verify,
             messages: flow.messages,
             pace,
@@ -435,6 +445,15 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Some(pacer) => Ok(Some(pacer)),
             None => Err(self.scenario.flow_error(f, "rate", "out of the range that can be paced")),
         }
+    }
+}
+
+/// Messages that a side has buffers for.  Nothing holds an unreliable sender back: its receiver
+/// takes up to a burst of messages before it looks at the first.
+fn side_depth(flow: &Flow, side: Side) -> u32 {
+    match (flow.transport, side) {
+        (Transport::Uc, Side::Receiver) => flow.depth.max(2 * BURST as u32),
+        _ => flow.depth,
     }
 }
 

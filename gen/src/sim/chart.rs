@@ -40,7 +40,9 @@ fn panel(
     mtu: usize,
 ) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>> {
     let lossy = || cliff.points.iter().map(|p| p.loss).filter(|p| *p > 0.0);
-    let (low, high) = (lossy().fold(1.0, f64::min), lossy().fold(1e-6, f64::max));
+    let (low, high) = (lossy().fold(1.0, f64::min), lossy().fold(0.0, f64::max));
+    // Room at both ends, and something to draw where there is but one loss, or none.
+    let (low, high) = if low < high { (low * 0.8, high * 1.25) } else { (1e-6, 1e-2) };
     let title = format!("path MTU {mtu}, {} Gb/s link", cliff.link_gbps);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20))
@@ -76,31 +78,35 @@ fn panel(
                 .label(name)
                 .legend(move |(x, y)| {
                     let mark = mark((x + 12, y), r, colour);
-                    EmptyElement::at((0, 0)) + PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2)) + mark
+                    EmptyElement::at((0, 0))
+                        + PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2))
+                        + mark
                 });
             chart.draw_series(points.iter().map(at).map(|at| mark(at, r, colour)))?;
             if r == 0 {
                 let form = closed_form(&points, low, high);
                 let dashed = DashedLineSeries::new(form, 5, 4, colour.mix(0.75).stroke_width(1));
-                let drawn = chart.draw_series(dashed)?;
-                if t == 0 {
-                    let grey = RGBColor(0x55, 0x55, 0x55);
-                    drawn.label("closed form of go-back-N").legend(move |(x, y)| {
-                        EmptyElement::at((0, 0))
-                            + PathElement::new([(x, y), (x + 5, y)], grey)
-                            + PathElement::new([(x + 9, y), (x + 14, y)], grey)
-                            + PathElement::new([(x + 18, y), (x + 23, y)], grey)
-                    });
-                }
+                chart.draw_series(dashed)?;
             }
         }
     }
+    // Only for its line in the legend.
+    let grey = RGBColor(0x55, 0x55, 0x55);
+    chart
+        .draw_series(LineSeries::new(std::iter::empty(), grey))?
+        .label("(1-p) / (1-p+pW), closed form of go-back-N")
+        .legend(move |(x, y)| {
+            let dash = |from: i32| PathElement::new([(x + from, y), (x + from + 5, y)], grey);
+            EmptyElement::at((0, 0)) + dash(0) + dash(9) + dash(18)
+        });
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerLeft)
         .margin(12)
         .legend_area_size(32)
-        .label_font(("sans-serif", 14).into_font().with_anchor::<RGBColor>(Pos::new(HPos::Left, VPos::Center)))
+        .label_font(
+            ("sans-serif", 14).into_font().with_anchor::<RGBColor>(Pos::new(HPos::Left, VPos::Center)),
+        )
         .background_style(WHITE.mix(0.85))
         .border_style(RGBColor(0xBB, 0xBB, 0xBB))
         .draw()

@@ -306,7 +306,8 @@ impl Job {
         match place.recovery {
             Recovery::GoBackN => {}
         }
-        let lost = Rule { flow: Some(0), way: Way::Forward, class: PacketClass::Data, ..Rule::always(Action::Drop) };
+        let lost =
+            Rule { flow: Some(0), way: Way::Forward, class: PacketClass::Data, ..Rule::always(Action::Drop) };
         match *self {
             Job::Flow(_, loss) => {
                 flow.ack_timeout = timer_for(place.round_trip);
@@ -333,7 +334,9 @@ impl Job {
         let arrived = result.ports.iter().map(|p| p.rx_packets).sum::<u64>();
         let name = format!("{self:?}");
         let reasons = result.reasons.iter().map(|r| format!("{name}: {r}")).collect();
-        let Some(flow) = result.flows.into_iter().next() else { anyhow::bail!("a simulation without a flow") };
+        let Some(flow) = result.flows.into_iter().next() else {
+            anyhow::bail!("a simulation without a flow")
+        };
         Ok(Outcome { flow, lost: lost.saturating_sub(arrived), reasons })
     }
 }
@@ -378,7 +381,14 @@ impl fmt::Display for Cliff {
         writeln!(
             f,
             "{:<12} {:>5} {:>11} {:>8} {:>10} {:>12} {:>22} {:>24}",
-            "recovery", "mtu", "round trip", "packets", "none", "the middle", "the last (timer)", "the last (timer)"
+            "recovery",
+            "mtu",
+            "round trip",
+            "packets",
+            "none",
+            "the middle",
+            "the last (timer)",
+            "the last (timer)"
         )?;
         for t in &self.tails {
             let time = |ns: u64| Duration::from_nanos(ns).to_string();

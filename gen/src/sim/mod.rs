@@ -40,7 +40,8 @@ pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
     if let Some(dir) = &args.out {
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
-            std::fs::write(&path, text).map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))
+            std::fs::write(&path, text)
+                .map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))
         };
         put("cliff.json", &(serde_json::to_string_pretty(&cliff)? + "\n"))?;
         put("cliff.csv", &cliff.csv())?;

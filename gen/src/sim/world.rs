@@ -54,7 +54,8 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
     let flows = flow_measures(scenario, &sim.facts, (&base, &end, &last), &sim.intervals, None);
     let ports = (0..scenario.ports.len()).map(|port| sim.port_measure(port, &last)).collect();
     let workers = last.workers.iter().zip(&base.workers);
-    let workers = workers.map(|((core, load), (_, before))| WorkerMeasure::between(*core, before, load)).collect();
+    let workers =
+        workers.map(|((core, load), (_, before))| WorkerMeasure::between(*core, before, load)).collect();
     let injected = (0..scenario.ports.len()).filter_map(|port| {
         let line = sim.lines[port].1;
         Some(Injected::of(port, sim.world.impairment(line)?, sim.world.frames_inside(line)))
@@ -124,7 +125,17 @@ impl<'a> Simulation<'a> {
         }
         let total = s.run.duration.map(|d| d + warmup(s));
         let progress = Progress::new(quiet, total);
-        Ok(Simulation { scenario: s, world, hosts, lines, finished, facts, intervals: Vec::new(), progress, seed })
+        Ok(Simulation {
+            scenario: s,
+            world,
+            hosts,
+            lines,
+            finished,
+            facts,
+            intervals: Vec::new(),
+            progress,
+            seed,
+        })
     }
 
     /// Warm-up, measurement, drain: the views at their borders.
@@ -216,7 +227,6 @@ impl<'a> Simulation<'a> {
             offloads: Vec::new(),
             counters,
             driver_stats: PortStats::default(),
-            frames_out: 0,
             tail_dropped: self.world.line(self.lines[port].1).tail_dropped,
         }
     }

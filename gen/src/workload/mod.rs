@@ -230,6 +230,9 @@ impl Generator {
         for lane in &self.lanes {
             let stats = &mut self.flows[lane.flow()].stats;
             stats.outstanding += u64::from(lane.in_flight());
+            if lane.is_sender() {
+                stats.sampled = now;
+            }
             if let Some(qp) = endpoints[lane.endpoint()].qp(lane.qpn()) {
                 stats.counters[usize::from(!lane.is_sender())].add(&qp.counters());
             }
@@ -289,6 +292,9 @@ impl<I: PacketIo> Application<I> for Generator {
             Command::StopPosting => {
                 self.posting = false;
                 self.due.clear();
+                for lane in &self.lanes {
+                    self.flows[lane.flow()].stats.overdue += lane.overdue(now);
+                }
                 return Flow::Continue;
             }
             Command::Sample(sample) => (sample, Flow::Continue),
@@ -324,5 +330,9 @@ impl<I: PacketIo> Application<I> for Generator {
     #[inline]
     fn on_turn(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
         self.posting && !self.due.is_empty() && self.post_due(now, endpoints)
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.due.peek().filter(|_| self.posting).map(|Reverse((at, _))| *at)
     }
 }

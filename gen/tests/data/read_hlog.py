@@ -4,10 +4,22 @@
 usage: read_hlog.py FILE     prints the start time and, by tag, the sum and its intervals
 """
 import json
+import math
 import sys
 
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
+
+
+def at_rank(histogram, percent):
+    """The value that at least `percent` of all values do not exceed: the nearest rank."""
+    rank = max(1, math.ceil(percent / 100 * histogram.get_total_count()))
+    seen = 0
+    for item in histogram.get_recorded_iterator():
+        seen += item.count_added_in_this_iter_step
+        if seen >= rank:
+            return histogram.get_highest_equivalent_value(item.value_iterated_to)
+    return 0
 
 
 def main():
@@ -21,16 +33,15 @@ def main():
         times = [one.get_start_time_stamp() / 1000 - start, one.get_end_time_stamp() / 1000 - start]
         intervals.append(times + [one.get_total_count()])
     reader.close()
-    percentiles = {"p50": 50, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99}
+    # The sum's own idea of its least value is 0 once an empty interval was added.
+    percentiles = {"min": 0, "max": 100, "p50": 50, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99}
     print(json.dumps({
         "start_s": reader.get_start_time_sec(),
         "tags": {
             tag: {
                 "count": whole.get_total_count(),
-                "min": whole.get_min_value(),
-                "max": whole.get_max_value(),
                 "mean": whole.get_mean_value(),
-                **{name: whole.get_value_at_percentile(p) for name, p in percentiles.items()},
+                **{name: at_rank(whole, p) for name, p in percentiles.items()},
                 "intervals": intervals,
             }
             for tag, (whole, intervals) in tags.items()

@@ -66,8 +66,28 @@ pub(crate) fn frames(file: &str) -> Option<Vec<Frame>> {
 fn frame(row: &str) -> Frame {
     let cells: Vec<&str> = row.split('\t').collect();
     assert_eq!(cells.len(), FIELDS.len(), "{row}");
-    let [interface, at, len, kept, direction, vid, pcp, src4, src6, ttl, hlim, opcode, qp, psn, a, pad, aeth, dma, imm, pkey] =
-        *cells.first_chunk().unwrap();
+    let [
+        interface,
+        at,
+        len,
+        kept,
+        direction,
+        vid,
+        pcp,
+        src4,
+        src6,
+        ttl,
+        hlim,
+        opcode,
+        qp,
+        psn,
+        a,
+        pad,
+        aeth,
+        dma,
+        imm,
+        pkey,
+    ] = *cells.first_chunk().unwrap();
     let number = |text: &str| -> Option<u32> {
         match text.strip_prefix("0x") {
             Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -129,12 +149,14 @@ impl Spec {
     }
 
     fn toml(&self, more: &str) -> String {
-        let keys = format!(
-            "size = {}\nmtu = {MTU}\nmessages = {MESSAGES}\npsn = {}\n{more}",
-            self.size, self.psn
-        );
+        let keys =
+            format!("size = {}\nmtu = {MTU}\nmessages = {MESSAGES}\npsn = {}\n{more}", self.size, self.psn);
         let text = flow(&self.name(), self.verb, &keys);
-        if self.rc { text + "verify = true\n" } else { text.replace("ack_timeout = 20", "transport = \"uc\"") }
+        if self.rc {
+            text + "verify = true\n"
+        } else {
+            text.replace("ack_timeout = 20", "transport = \"uc\"")
+        }
     }
 
     fn packets(&self) -> u32 {
@@ -374,7 +396,8 @@ fn a_pcap_port_writes_what_it_sends() {
     // Read back by a port, every frame is for a queue pair that is not there.
     let device = format!("net_pcap0,rx_pcap={pcap},tx_pcap={}", folder.path("y.pcap"));
     let again = folder.write("y.toml", &into_a_file(&device, &specs[..1]).replace("seed = 5", "seed = 6"));
-    let result = run(["run", &again, "--json", "--set", "run.warmup=100ms", "--set", "run.duration=100ms"]).result(0);
+    let result =
+        run(["run", &again, "--json", "--set", "run.warmup=100ms", "--set", "run.duration=100ms"]).result(0);
     assert_eq!(int(&result, "/ports/0/rx_packets"), all.len() as u64);
     assert_eq!(int(&result, "/ports/0/rx_dropped/no_qp"), all.len() as u64);
 }

@@ -261,10 +261,8 @@ pub(crate) fn list<'a>(v: &'a Value, path: &str) -> &'a [Value] {
 /// A Python that has `module`; `None`, and a word on why, when there is none.
 pub(crate) fn python_with(module: &str) -> Option<PathBuf> {
     let given = std::env::var_os("ROCEGEN_TEST_PYTHON").map(PathBuf::from);
-    let candidates = given.into_iter().chain([
-        root().join("target/test-venv/bin/python3"),
-        PathBuf::from("python3"),
-    ]);
+    let candidates =
+        given.into_iter().chain([root().join("target/test-venv/bin/python3"), PathBuf::from("python3")]);
     let found = candidates.into_iter().find(|python| {
         let import = format!("import {module}");
         let probe = Command::new(python).args(["-c", &import]).stderr(Stdio::null()).status();

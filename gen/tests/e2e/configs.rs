@@ -23,7 +23,9 @@ fn judge(ended: &Ended, flows: usize) -> Value {
     assert_eq!(list(&result, "/flows").len(), flows);
     for flow in list(&result, "/flows") {
         assert!(int(flow, "/messages") > 0, "{flow:#}");
-        for nothing in ["messages_failed", "messages_outstanding", "messages_lost", "verify_errors", "retransmits"] {
+        for nothing in
+            ["messages_failed", "messages_outstanding", "messages_lost", "verify_errors", "retransmits"]
+        {
             assert_eq!(int(flow, &format!("/{nothing}")), 0, "{nothing}: {flow:#}");
         }
         assert!(float(flow, "/elapsed_s") >= 0.3, "{flow:#}");
@@ -99,7 +101,9 @@ fn flow_is_well_formed(flow: &Value) {
         None => assert!(flow["line_rate_gbps"].is_null() && flow["line_rate_pct"].is_null()),
     }
     let counters = flow["counters"].as_object().expect("counters");
-    for name in ["out_of_sequence", "packet_seq_err", "duplicate_request", "local_ack_timeout_err", "retransmits"] {
+    for name in
+        ["out_of_sequence", "packet_seq_err", "duplicate_request", "local_ack_timeout_err", "retransmits"]
+    {
         assert!(counters.contains_key(name), "{name}");
     }
     assert_eq!(counters["retransmits"], flow["retransmits"]);
@@ -108,7 +112,8 @@ fn flow_is_well_formed(flow: &Value) {
         return;
     }
     assert_eq!(int(flow, "/latency_ns/count"), messages, "every message is recorded: {flow:#}");
-    let steps = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"].map(|p| int(flow, &format!("/latency_ns/{p}")));
+    let steps = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"]
+        .map(|p| int(flow, &format!("/latency_ns/{p}")));
     assert!(steps.is_sorted(), "{steps:?}");
     let mean = float(flow, "/latency_ns/mean");
     assert!(steps[0] as f64 <= mean && mean <= steps[6] as f64, "{mean} {steps:?}");
@@ -192,7 +197,9 @@ fn quiet_says_nothing_and_the_table_is_for_people() {
     let ended = short("latency.toml", &["ping"], &["-q"]);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     assert_eq!(ended.stderr, "");
-    for word in ["L1 Gb/s", "L2 Gb/s", "goodput", "p50", "p99.99", "ping", "net_ring", "ok   run: messages_failed"] {
+    for word in
+        ["L1 Gb/s", "L2 Gb/s", "goodput", "p50", "p99.99", "ping", "net_ring", "ok   run: messages_failed"]
+    {
         assert!(ended.stdout.contains(word) || word == "net_ring", "{word}: {}", ended.stdout);
     }
     assert!(ended.stdout.ends_with("verdict: pass\n"), "{}", ended.stdout);

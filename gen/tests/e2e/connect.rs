@@ -27,8 +27,10 @@ impl Hosts {
             "a" => ("server", "listen"),
             _ => ("client", "peer"),
         };
-        let memif = format!("net_memif0,role={role},socket={},socket-abstract=no", self.folder.path("memif.sock"));
-        let (device_a, device_b) = if own == "a" { (memif.as_str(), "remote") } else { ("remote", memif.as_str()) };
+        let memif =
+            format!("net_memif0,role={role},socket={},socket-abstract=no", self.folder.path("memif.sock"));
+        let (device_a, device_b) =
+            if own == "a" { (memif.as_str(), "remote") } else { ("remote", memif.as_str()) };
         let more = |name: &str| match name == own {
             // One core for each, as far as there are two.
             true => format!("cores = [{}]\nlink_wait = \"1m\"", usize::from(own == "b") % cores()),
@@ -46,8 +48,16 @@ impl Hosts {
 
     /// Starts both.
     fn start(&self, run: [&str; 2], flows: [&str; 2]) -> [Running; 2] {
-        let files = [self.file("a", run[0], flows[0]), self.file("b", run[1], flows[1])];
-        files.map(|file| Running::spawn(&mut rocegen(["run", &file, "--json"])))
+        self.start_files([self.file("a", run[0], flows[0]), self.file("b", run[1], flows[1])])
+    }
+
+    /// Starts both; the one that serves the socket first, as the driver wants it.
+    fn start_files(&self, files: [String; 2]) -> [Running; 2] {
+        let start = |file: &str| Running::spawn(&mut rocegen(["run", file, "--json"]));
+        let mut a = start(&files[0]);
+        let socket = self.folder.path("memif.sock");
+        wait_until("the socket is there", || a.is_over() || std::path::Path::new(&socket).exists());
+        [a, start(&files[1])]
     }
 }
 
@@ -70,8 +80,10 @@ fn both_agree() {
         let hosts = Hosts::new();
         let keys = format!("size = 10001\nmtu = {mtu}\nqps = 2\ndepth = 4\nmessages = 60\nverify = true");
         let verbs = ["write", "write_imm", "send", "send_imm", "read"];
-        let flows: String =
-            verbs.iter().flat_map(|v| [flow(v, v, &keys), backward(&flow(&format!("{v}-back"), v, &keys))]).collect();
+        let flows: String = verbs
+            .iter()
+            .flat_map(|v| [flow(v, v, &keys), backward(&flow(&format!("{v}-back"), v, &keys))])
+            .collect();
         let files = ["a", "b"].map(|own| {
             let file = hosts.file(own, "", &flows);
             let text = std::fs::read_to_string(&file).unwrap();
@@ -80,8 +92,7 @@ fn both_agree() {
             let text = text.replace("device = \"remote\"\n", &format!("device = \"remote\"\n{port_mtu}\n"));
             hosts.folder.write(&format!("{own}.toml"), &text)
         });
-        let both = files.map(|file| Running::spawn(&mut rocegen(["run", &file, "--json"])));
-        let [a, b] = both.map(|r| r.end().result(0));
+        let [a, b] = hosts.start_files(files).map(|r| r.end().result(0));
         for result in [&a, &b] {
             well_formed(result);
             assert_eq!(text(result, "/verdict"), "pass");
@@ -149,7 +160,14 @@ fn sides_that_differ() {
     let both = hosts.start(["", ""], [&flows[0], &flows[1]]).map(Running::end);
     for (ended, own, other) in [(&both[0], 8, 16), (&both[1], 16, 8)] {
         let line = ended.error(3);
-        for word in ["connect: ", "flow \"f\" differs", &format!("size {other} "), &format!("size {own} "), "there", "here"] {
+        for word in [
+            "connect: ",
+            "flow \"f\" differs",
+            &format!("size {other} "),
+            &format!("size {own} "),
+            "there",
+            "here",
+        ] {
             assert!(line.contains(word), "no `{word}` in: {line}");
         }
     }
@@ -164,8 +182,8 @@ fn sides_that_differ() {
 /// Starts both sides of an endless flow, ends `victim` with a signal, and returns the ends of both.
 fn cut_off(victim: usize, signal: &str) -> [Ended; 2] {
     let hosts = Hosts::new();
-    let flows = flow("f", "write", "size = 3000\nmtu = 1024\nretry_cnt = 3").replace("ack_timeout = 20", "ack_timeout = 16");
-    let spans = "duration = \"10m\"\ninterval = \"50ms\"";
+    let flows = flow("f", "write", "size = 3000\nmtu = 1024").replace("ack_timeout = 20", "ack_timeout = 14");
+    let spans = "duration = \"10m\"\ninterval = \"50ms\"\ndrain = \"1m\"";
     let mut both = hosts.start([spans, spans], [&flows, &flows]);
     for run in &mut both {
         run.hears(" f  ");
@@ -183,7 +201,8 @@ fn the_receiver_dies() {
     let result = a.result(1);
     assert_eq!(text(&result, "/verdict"), "fail");
     assert!(int(&result, "/flows/0/messages_failed") > 0, "{:#}", result["flows"]);
-    let reasons = list(&result, "/reasons").iter().map(|r| r.as_str().unwrap()).collect::<Vec<_>>().join("\n");
+    let reasons =
+        list(&result, "/reasons").iter().map(|r| r.as_str().unwrap()).collect::<Vec<_>>().join("\n");
     for word in ["RETRY_EXC", "the peer does not answer", "connect: ", "closed the connection"] {
         assert!(reasons.contains(word), "no `{word}` in: {reasons}");
     }
@@ -214,7 +233,8 @@ fn one_side_is_interrupted() {
 /// A scenario that is to meet whoever listens on `port`.
 fn to_meet(folder: &Folder, port: u16) -> String {
     let flows = flow("f", "write", "size = 8\nmessages = 1");
-    let ports = crate::common::two_ports("", ("net_null0", "198.18.0.1", ""), ("remote", "198.18.0.2", ""), &flows);
+    let ports =
+        crate::common::two_ports("", ("net_null0", "198.18.0.1", ""), ("remote", "198.18.0.2", ""), &flows);
     folder.write("x.toml", &format!("[connect]\npeer = \"localhost:{port}\"\ntimeout = \"700ms\"\n{ports}"))
 }
 
@@ -262,7 +282,10 @@ fn peers_that_are_none() {
         let _ = stream.write_all(hello.replace("rocegen-connect-1", "rocegen-connect-9").as_bytes());
     };
     says(&meets(other_version), &["rocegen-connect-9", "use one version on both sides"]);
-    says(&meets(|mut stream, _| drop(stream.write_all(b"GET / HTTP/1.1\r\n"))), &["step \"hello\"", "not understood"]);
+    says(
+        &meets(|mut stream, _| drop(stream.write_all(b"GET / HTTP/1.1\r\n"))),
+        &["step \"hello\"", "not understood"],
+    );
     // It says hello, and no more.
     let no_more = |mut stream: TcpStream, hello: String| {
         let _ = stream.write_all(hello.as_bytes());

@@ -1,6 +1,6 @@
 //! Runs that end by count, by time, by failure, or without a message.
 
-use crate::common::{Folder, Machine, flow, float, int, list, ring_pair, run, text, two_ports};
+use crate::common::{Folder, Machine, float, flow, int, list, ring_pair, run, text, two_ports};
 use crate::configs::well_formed;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,11 +24,15 @@ fn every_queue_pair_sends_its_messages_whatever_the_depth() {
     let _machine = Machine::take();
     for (depth, qps, messages) in [(128, 1, 1001), (128, 8, 1001), (128, 8, 100), (7, 3, 1001)] {
         for verb in ["write", "send", "read"] {
-            let keys = format!("size = 8\ndepth = {depth}\nqps = {qps}\nmessages = {messages}\nverify = true");
+            let keys =
+                format!("size = 8\ndepth = {depth}\nqps = {qps}\nmessages = {messages}\nverify = true");
             let result = json(&ring_pair("seed = 1", &flow("f", verb, &keys)), 0);
             let f = &result["flows"][0];
             assert_eq!(int(f, "/messages"), qps * messages, "{verb} {keys}");
-            assert_eq!(int(f, "/messages_received"), if verb == "read" { qps * messages } else { int(f, "/messages") });
+            assert_eq!(
+                int(f, "/messages_received"),
+                if verb == "read" { qps * messages } else { int(f, "/messages") }
+            );
             assert_eq!(int(f, "/messages_verified"), qps * messages, "{verb} {keys}");
             assert_eq!(int(f, "/latency_ns/count"), qps * messages, "{verb} {keys}");
             assert!(float(f, "/elapsed_s") > 0.0 && float(f, "/message_rate") > 0.0, "{f:#}");
@@ -154,15 +158,13 @@ fn cores_are_shared_as_told() {
     let _machine = Machine::take();
     let keys = "size = 5000\nmtu = 1024\nqps = 4\nmessages = 50\nverify = true";
     let flows: String = ["write", "send_imm", "read"].map(|verb| flow(verb, verb, keys)).concat();
-    for (shared, a, b, workers) in [(true, "[0]", "[0]", 1), (false, "[0]", "[1]", 2), (true, "[0, 1]", "[1]", 2)] {
+    for (shared, a, b, workers) in
+        [(true, "[0]", "[0]", 1), (false, "[0]", "[1]", 2), (true, "[0, 1]", "[1]", 2)]
+    {
         let port = |device, ip, cores: &str| (device, ip, format!("cores = {cores}"));
         let (a, b) = (port("ring:0", "198.18.0.1", a), port("ring:0", "198.18.0.2", b));
-        let scenario = two_ports(
-            &format!("share_cores = {shared}"),
-            (a.0, a.1, &a.2),
-            (b.0, b.1, &b.2),
-            &flows,
-        );
+        let scenario =
+            two_ports(&format!("share_cores = {shared}"), (a.0, a.1, &a.2), (b.0, b.1, &b.2), &flows);
         if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 && workers > 1 {
             println!("skipped: one core");
             continue;
@@ -190,7 +192,8 @@ fn a_seed_makes_the_same_run_again() {
         }
         let result = run(args).result(0);
         let frames = crate::capture::frames(&pcap)?;
-        let of_a: BTreeSet<_> = frames.iter().filter(|f| f.interface == 0).map(|f| (f.dest_qp, f.psn)).collect();
+        let of_a: BTreeSet<_> =
+            frames.iter().filter(|f| f.interface == 0).map(|f| (f.dest_qp, f.psn)).collect();
         Some((int(&result, "/seed"), of_a))
     };
     let (Some(one), Some(again), Some(two)) = (numbers("7"), numbers("7"), numbers("8")) else { return };

@@ -16,7 +16,8 @@ fn result_and_scenario() {
     let folder = Folder::new();
     let file = folder.write("x.toml", &scenario("duration = \"100ms\""));
     let out = folder.path("deep/er");
-    let ended = run(["run", &file, "--json", "--out", &out, "--set", "flow.send.size=77", "--set", "run.seed=9"]);
+    let ended =
+        run(["run", &file, "--json", "--out", &out, "--set", "flow.send.size=77", "--set", "run.seed=9"]);
     ended.result(0);
     assert_eq!(fs::read_to_string(format!("{out}/result.json")).unwrap(), ended.stdout);
     let mut names: Vec<_> =

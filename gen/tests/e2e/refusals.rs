@@ -33,7 +33,8 @@ fn interfaces() -> Vec<String> {
 
 /// `good` with the device of port `b`, and a flow that goes there unanswered.
 fn with_device(device: &str, more: &str) -> String {
-    let flows = flow("f", "write", "size = 8\nmessages = 1").replace("ack_timeout = 20", "transport = \"uc\"");
+    let flows =
+        flow("f", "write", "size = 8\nmessages = 1").replace("ack_timeout = 20", "transport = \"uc\"");
     two_ports("", (device, "198.18.0.1", more), ("none", "198.18.0.2", "mac = \"02:00:00:00:00:02\""), &flows)
 }
 
@@ -44,14 +45,28 @@ fn scenarios_that_are_wrong() {
         assert!(good().contains(from));
         good().replacen(from, to, 1)
     };
-    refused(2, &change("size = 8", "size = 8\ndepht = 3"), &["x.toml:17", "\"depht\"", "depth"]);
-    refused(2, &change("size = 8", "size = 8\nrate = \"98\""), &["x.toml:17", "\"rate\"", "98"]);
+    let line = |text: &str, key: &str| {
+        let at = text.lines().position(|l| l.starts_with(key)).unwrap();
+        format!("x.toml:{}: ", at + 1)
+    };
+    let unknown = change("size = 8", "size = 8\ndepht = 3");
+    refused(2, &unknown, &[&line(&unknown, "depht"), "unknown key \"depht\"", "did you mean \"depth\""]);
+    let unit = change("size = 8", "size = 8\nrate = \"98\"");
+    refused(2, &unit, &[&line(&unit, "rate"), "\"rate\"", "98"]);
     refused(2, &change("\"50ms\"", "\"50\""), &["x.toml:2", "\"duration\""]);
     refused(2, &change("198.18.0.2", "198.18.0.1"), &["198.18.0.1", "\"a\"", "\"b\""]);
-    refused(2, &change("size = 8", "size = 8\nmtu = 4096").replacen("0.1\"", "0.1\"\nmtu = 1500", 1), &["4096", "1500"]);
+    refused(
+        2,
+        &change("size = 8", "size = 8\nmtu = 4096").replacen("0.1\"", "0.1\"\nmtu = 1500", 1),
+        &["4096", "1500"],
+    );
     refused(2, &change("ip = \"198.18.0.1\"", "ip = \"198.18.0.1\"\ncores = [99]"), &["99", "core"]);
     let twice = change("ip = \"198.18.0.1\"", "ip = \"198.18.0.1\"\ncores = [0]");
-    refused(2, &twice.replacen("ip = \"198.18.0.2\"", "ip = \"198.18.0.2\"\ncores = [0]", 1), &["core 0", "\"a\"", "\"b\""]);
+    refused(
+        2,
+        &twice.replacen("ip = \"198.18.0.2\"", "ip = \"198.18.0.2\"\ncores = [0]", 1),
+        &["core 0", "\"a\"", "\"b\""],
+    );
     refused(2, &change("ip = \"198.18.0.1\"", "ip = \"198.18.0.1\"\ncores = [0, 0]"), &["core 0"]);
     refused(2, &change("device = \"ring:0\"", "device = \"ring:1\""), &["ring:"]);
     refused(2, &change("\"write\"", "\"wirte\""), &["wirte", "write"]);
@@ -69,11 +84,17 @@ fn a_file_that_is_not_there() {
 fn devices_that_are_not_there() {
     let _machine = Machine::take();
     refused(3, &with_device("net_foo0", ""), &["port \"a\"", "net_foo0", "driver not found"]);
-    refused(3, &with_device("net_pcap0,rx_pcap=/nowhere/x.pcap,tx_pcap=/dev/null", ""), &["port \"a\"", "/nowhere/x.pcap"]);
+    refused(
+        3,
+        &with_device("net_pcap0,rx_pcap=/nowhere/x.pcap,tx_pcap=/dev/null", ""),
+        &["port \"a\"", "/nowhere/x.pcap"],
+    );
     let folder = Folder::new();
     let socket = folder.path("no.sock");
-    let memif = format!("net_memif0,role=client,socket={socket},socket-abstract=no");
-    refused(3, &with_device(&memif, "link_wait = \"200ms\""), &["port \"a\"", "no link after 0.2 s"]);
+    let memif = |role: &str| format!("net_memif0,role={role},socket={socket},socket-abstract=no");
+    let soon = "link_wait = \"200ms\"";
+    refused(3, &with_device(&memif("server"), soon), &["port \"a\"", "no link after 0.2 s"]);
+    refused(3, &with_device(&memif("client"), soon), &["port \"a\"", "no.sock"]);
     assert_eq!(folder.names(), Vec::<String>::new());
     if is_root() {
         refused(3, &with_device("net_af_packet0,iface=rge2eno0", ""), &["port \"a\"", "rge2eno0"]);
@@ -110,13 +131,28 @@ fn places_that_cannot_be_written() {
     assert!(ended.error(3).starts_with(&format!("error: --pcap {pcap}: ")), "{}", ended.stderr);
     // A run that does not start leaves no empty recording, and does not touch an older one.
     let pcap = folder.path("new.pcapng");
-    run(["run", &file, "--pcap", &pcap, "--set", "port.a.device=net_foo0", "--set", "port.b.device=net_null0"]).error(3);
+    run([
+        "run",
+        &file,
+        "--pcap",
+        &pcap,
+        "--set",
+        "port.a.device=net_foo0",
+        "--set",
+        "port.b.device=net_null0",
+    ])
+    .error(3);
     assert_eq!(folder.names(), ["file", "x.toml"]);
 }
 
 #[test]
 fn words_that_are_no_command_line() {
-    for args in [&["run"][..], &["run", "x.toml", "--set", "novalue"], &["run", "x.toml", "--pcap-count", "5"], &["rnu"]] {
+    for args in [
+        &["run"][..],
+        &["run", "x.toml", "--set", "novalue"],
+        &["run", "x.toml", "--pcap-count", "5"],
+        &["rnu"],
+    ] {
         let ended = run(args);
         assert_eq!(ended.code(), Some(2), "{args:?}");
         assert_eq!(ended.stdout, "");

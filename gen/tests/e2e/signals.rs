@@ -26,7 +26,8 @@ fn judge(ended: &Ended) -> serde_json::Value {
 }
 
 fn endless(folder: &Folder) -> String {
-    let flows = flow("w", "write", "size = 4000\nmtu = 1024\nverify = true\nqps = 2") + &flow("r", "read", "size = 100");
+    let flows = flow("w", "write", "size = 4000\nmtu = 1024\nverify = true\nqps = 2")
+        + &flow("r", "read", "size = 100");
     folder.write("x.toml", &ring_pair("duration = \"10m\"\ninterval = \"20ms\"", &flows))
 }
 
@@ -34,7 +35,10 @@ fn endless(folder: &Folder) -> String {
 fn stuck(folder: &Folder) -> String {
     let flows = flow("f", "write", "size = 8\ndepth = 3").replace("ack_timeout = 20", "ack_timeout = 0");
     let run = "duration = \"100ms\"\ninterval = \"100ms\"\ndrain = \"10m\"";
-    folder.write("x.toml", &two_ports(run, ("net_null0", "198.18.0.1", ""), ("net_null1", "198.18.0.2", ""), &flows))
+    folder.write(
+        "x.toml",
+        &two_ports(run, ("net_null0", "198.18.0.1", ""), ("net_null1", "198.18.0.2", ""), &flows),
+    )
 }
 
 /// O01.
@@ -121,18 +125,17 @@ fn the_second_one_ends_it_at_once() {
     }
 }
 
-/// A memif port has no link as long as nobody serves its socket.
+/// A memif port has no link as long as nobody comes to its socket.
 #[test]
 fn while_it_waits_for_a_link() {
     let _machine = Machine::take();
     let folder = Folder::new();
-    let device = format!("net_memif0,role=client,socket={},socket-abstract=no", folder.path("no.sock"));
+    let device = format!("net_memif0,role=server,socket={},socket-abstract=no", folder.path("x.sock"));
     let nobody = ("none", "198.18.0.2", "mac = \"02:00:00:00:00:02\"");
-    let flows = flow("f", "write", "size = 8\nmessages = 1").replace("ack_timeout = 20", "transport = \"uc\"");
-    let file = folder.write(
-        "x.toml",
-        &two_ports("", (&device, "198.18.0.1", "link_wait = \"10m\""), nobody, &flows),
-    );
+    let flows =
+        flow("f", "write", "size = 8\nmessages = 1").replace("ack_timeout = 20", "transport = \"uc\"");
+    let file = folder
+        .write("x.toml", &two_ports("", (&device, "198.18.0.1", "link_wait = \"10m\""), nobody, &flows));
     let run = Running::spawn(&mut rocegen(["run", &file]));
     std::thread::sleep(Duration::from_millis(1500));
     let ended = interrupt(run, "INT");

@@ -60,10 +60,7 @@ fn a_packet_by_flow_qp_psn_and_pass() {
     }
     assert_eq!(dropped, [(2, 300)]);
     assert_eq!(i.log().events().len(), 1);
-    assert_eq!(
-        i.log().events()[0].to_string(),
-        "qp 3 forth psn 300 pass 2 RC_SEND_ONLY drop rule 0"
-    );
+    assert_eq!(i.log().events()[0].to_string(), "qp 3 forth psn 300 pass 2 RC_SEND_ONLY drop rule 0");
     let misses = [
         Rule { flow: Some(1), ..rule },
         Rule { qp: Some(2), ..rule },
@@ -160,7 +157,13 @@ fn flipped_bits_make_the_icrc_wrong() {
     let mut i = judge(vec![Rule::always(Action::Corrupt(None))]);
     for n in 0..2000 {
         for opcode in [Opcode::RC_SEND_ONLY, Opcode::RC_ACKNOWLEDGE] {
-            let mut bytes = frame(false, 0, opcode, FIRST + n, if opcode == Opcode::RC_ACKNOWLEDGE { 4 } else { n as usize % 8 * 4 });
+            let mut bytes = frame(
+                false,
+                0,
+                opcode,
+                FIRST + n,
+                if opcode == Opcode::RC_ACKNOWLEDGE { 4 } else { n as usize % 8 * 4 },
+            );
             let fate = i.judge(at(0), &bytes);
             edit::flip(&mut bytes, fate.flip.unwrap());
             assert!(!classify(&bytes).unwrap().verify_icrc(), "{fate:?}");
@@ -183,7 +186,10 @@ fn l04_a_masked_bit_changes_nothing() {
 fn delays_and_marks() {
     let rules = vec![
         Rule { psn: Some(0), ..Rule::always(Action::Delay(Duration::from_nanos(50))) },
-        Rule { psn: Some(1), ..Rule::always(Action::Reorder { packets: 3, at_most: Duration::from_nanos(9) }) },
+        Rule {
+            psn: Some(1),
+            ..Rule::always(Action::Reorder { packets: 3, at_most: Duration::from_nanos(9) })
+        },
         Rule { psn: Some(2), ..Rule::always(Action::MarkCe) },
         Rule { psn: Some(2), ..Rule::always(Action::Corrupt(None)) },
     ];

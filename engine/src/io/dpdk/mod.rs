@@ -5,7 +5,7 @@ mod open;
 
 pub use clock::{ClockError, TscClock};
 pub use dpdk_ffi::{
-    Eal, EalConfig, EalError, HugepagePool, Hugepages, LcoreToken, LogLevel, Mempool, MemoryKind, PciAccess,
+    Eal, EalConfig, EalError, HugepagePool, Hugepages, LcoreToken, LogLevel, MemoryKind, Mempool, PciAccess,
     PortError, PortInfo, PortStats, free_hugepages,
 };
 pub use open::{DeviceSpec, OpenError, OpenPort, PortSpec, memory_mib, open};
@@ -66,6 +66,9 @@ impl PacketIo for DpdkIo {
             self.next += 1;
             if self.next == self.rx.len() {
                 self.next = 0;
+            }
+            if out.is_full() {
+                break;
             }
         }
         for frame in &mut out[before..] {

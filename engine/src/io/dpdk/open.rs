@@ -2,7 +2,9 @@
 
 use super::DpdkIo;
 use crate::io::{BURST, Caps};
-use dpdk_ffi::{Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair};
+use dpdk_ffi::{
+    Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -132,15 +134,16 @@ impl OpenPort {
             match self.ios.get_mut(worker) {
                 Some(io) => io.rx.push(rx),
                 None => {
-                    self.ios.push(DpdkIo { rx: vec![rx], tx, pool: self.pools[worker].clone(), caps, next: 0 });
+                    self.ios.push(DpdkIo {
+                        rx: vec![rx],
+                        tx,
+                        pool: self.pools[worker].clone(),
+                        caps,
+                        next: 0,
+                    });
                 }
             }
         }
-    }
-
-    /// Frames that are neither free nor will come back: 0 once all workers have ended.
-    pub fn frames_out(&self) -> u32 {
-        self.pools.iter().map(Mempool::in_use).sum()
     }
 }
 
@@ -182,7 +185,8 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
             }
             DeviceSpec::Pci(address) => {
                 let found = eal.ports().into_iter().find(|p| same_pci(&p.name, address));
-                let info = found.ok_or_else(|| OpenError::NoPci { port: name(), address: address.clone() })?;
+                let info =
+                    found.ok_or_else(|| OpenError::NoPci { port: name(), address: address.clone() })?;
                 (info.id, spec.workers.max(1))
             }
         };
@@ -238,8 +242,7 @@ fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenP
         promiscuous: spec.promiscuous,
         ..PortConfig::default()
     };
-    let per_queue: Vec<Mempool> =
-        (0..queues).map(|q| pools[usize::from(q % workers)].clone()).collect();
+    let per_queue: Vec<Mempool> = (0..queues).map(|q| pools[usize::from(q % workers)].clone()).collect();
     let wrong = |source| OpenError::Port { port: name(), source };
     let mut port = Port::configure(eal, id, &config, &per_queue).map_err(wrong)?;
     // Rings have no address to set; frames carry the wanted one all the same.

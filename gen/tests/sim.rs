@@ -1,0 +1,170 @@
+//! Scenarios in virtual time, and what goes wrong in them on purpose.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use roce_gen::config::{Override, Scenario};
+use roce_gen::report::Judged;
+use roce_gen::sim::{Cliff, Point, simulate};
+use std::path::Path;
+use std::process::Command;
+
+fn load(name: &str, changes: &[&str]) -> Scenario {
+    let changes: Vec<Override> = changes.iter().map(|c| c.parse().unwrap()).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(name);
+    Scenario::load(&file, &changes).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn json(judged: &Judged) -> String {
+    serde_json::to_string(&judged.result).unwrap()
+}
+
+fn cliff(changes: &[&str]) -> Cliff {
+    let s = load("loss-cliff.toml", changes);
+    let cliff = Cliff::of(&s, s.cliff.as_ref().unwrap(), true).unwrap();
+    assert!(cliff.passed(), "{:?}", cliff.reasons);
+    cliff
+}
+
+/// Five milliseconds with a timer of one, since no core is ever taken away in virtual time.
+const SHORT: [&str; 6] = [
+    "run.duration=5ms",
+    "flow.write.ack_timeout=8",
+    "flow.write_imm.ack_timeout=8",
+    "flow.send.ack_timeout=8",
+    "flow.send_imm.ack_timeout=8",
+    "flow.read.ack_timeout=8",
+];
+
+#[test]
+fn every_verb_survives_and_every_fault_is_found_again() {
+    let s = load("impaired-loopback.toml", &SHORT);
+    let run = || simulate(&s, true).unwrap();
+    let first = run();
+    assert!(first.result.passed(), "{:?}", first.result.reasons);
+    let impairment = first.result.impairment.as_ref().unwrap();
+    assert_eq!(impairment.agreement.len(), 4);
+    assert!(impairment.agreement.iter().all(|a| a.agree));
+    assert!(impairment.rules.iter().all(|r| r.injected > 0), "{:?}", impairment.rules);
+    let verified: u64 = first.result.flows.iter().map(|f| f.messages_verified).sum();
+    assert!(verified > 5000, "{verified}");
+    // To the byte: the result, and which packet had what when.
+    let second = run();
+    assert_eq!(json(&first), json(&second));
+    let events = |j: &Judged| j.run.injected.iter().flat_map(|i| i.events.clone()).collect::<Vec<_>>();
+    assert_eq!(events(&first), events(&second));
+    let other = load("impaired-loopback.toml", &[&SHORT[..], &["run.seed=8"]].concat());
+    assert_ne!(events(&first), events(&simulate(&other, true).unwrap()));
+}
+
+#[test]
+fn counts_that_do_not_agree_fail_the_run() {
+    let s = load("impaired-loopback.toml", &["run.duration=1ms"]);
+    let mut run = simulate(&s, true).unwrap().run;
+    run.injected[0].by_rule[0] += 1;
+    let judged = run.judged(&s);
+    assert!(!judged.result.passed());
+    let reason = &judged.result.reasons[0];
+    assert!(reason.starts_with("injected faults: frames a -> b: sent"), "{reason}");
+}
+
+/// Goodput is what the closed form says, wherever neither window nor timer plays a part.
+#[test]
+fn the_cliff_is_where_the_closed_form_has_it() {
+    let cliff = cliff(&[
+        "run.duration=60ms",
+        "cliff.loss=[\"0\", \"1e-4\", \"1e-3\", \"1e-2\"]",
+        "cliff.round_trip=[\"10us\", \"50us\"]",
+    ]);
+    for p in &cliff.points {
+        let off = (p.relative_pct / p.closed_form_pct - 1.0).abs();
+        assert!(off < 0.1 && !p.window_limits, "{:.1} % off: {p:?}", off * 100.0);
+    }
+    let at = |mtu: usize, us: u64, loss: f64| -> &Point {
+        let found = |p: &&Point| p.mtu == mtu && p.round_trip_ns == us * 1000 && p.loss == loss;
+        cliff.points.iter().find(found).unwrap()
+    };
+    let (clean, cut) = (at(1024, 50, 0.0), at(1024, 50, 1e-2));
+    assert!((clean.line_rate_pct - 98.0).abs() < 0.1, "{clean:?}");
+    assert!(cut.line_rate_pct < 30.0, "{cut:?}");
+    for t in &cliff.tails {
+        // A packet from the middle costs a round trip more; the last one the timer.
+        let more = t.middle_lost_ns - t.clean_ns;
+        assert!((t.round_trip_ns..t.round_trip_ns + 2_000).contains(&more), "{t:?}");
+        assert!(t.last_lost_ns >= t.clean_ns + t.ack_timeout_ns - t.round_trip_ns, "{t:?}");
+        assert!(t.last_lost_ns <= t.clean_ns + t.ack_timeout_ns + 2 * t.round_trip_ns, "{t:?}");
+        assert!(t.last_lost_slow_ns >= t.slow_ack_timeout_ns, "{t:?}");
+    }
+}
+
+#[test]
+fn the_same_sweep_gives_the_same_files() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/loss-cliff.toml");
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in &dirs {
+        let out = Command::new(env!("CARGO_BIN_EXE_rocegen"))
+            .args(["sim", file, "--quiet", "--duration", "2ms", "--json"])
+            .args(["--set", "cliff.loss=[0, 1e-3]", "--set", "cliff.round_trip=[\"10us\"]"])
+            .arg("--out")
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(out.stderr.is_empty());
+        let object: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!((&object["schema"], &object["verdict"]), (&"rocegen-cliff-1".into(), &"pass".into()));
+        assert_eq!(object["points"].as_array().unwrap().len(), 4);
+    }
+    for name in ["cliff.json", "cliff.csv", "cliff.txt", "cliff.svg", "scenario.toml"] {
+        let [a, b] = [0, 1].map(|i| std::fs::read(dirs[i].path().join(name)).unwrap());
+        assert!(!a.is_empty() && a == b, "{name}");
+    }
+    let svg = std::fs::read_to_string(dirs[0].path().join("cliff.svg")).unwrap();
+    for words in ["path MTU 1024", "path MTU 4096", "round trip 10us", "closed form"] {
+        assert!(svg.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_slow_link_drops_what_does_not_fit() {
+    let changes = ["run.duration=2ms", "link.rate=40Gbps", "link.queue=100kB", "impair=[]", "expect=[]"];
+    let s = load("impaired-loopback.toml", &changes);
+    let judged = simulate(&s, true).unwrap();
+    assert!(judged.result.passed(), "{:?}", judged.result.reasons);
+    let sum =
+        |value: fn(&roce_gen::report::FlowResult) -> f64| judged.result.flows.iter().map(value).sum::<f64>();
+    let l1 = sum(|f| f.l1_gbps);
+    // Both directions; what is sent twice is not in it.
+    assert!(l1 > 20.0 && l1 < 80.0, "{l1}");
+    assert!(judged.run.ports.iter().all(|p| p.tail_dropped > 0));
+}
+
+#[test]
+fn what_virtual_time_has_no_cable_for() {
+    let s = load("mixed-verbs.toml", &["run.duration=1ms"]);
+    assert!(simulate(&s, true).unwrap().result.passed());
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/hosts/client.toml");
+    let out = Command::new(env!("CARGO_BIN_EXE_rocegen")).args(["sim", file, "-q"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(error.contains("in virtual time a port is one end of a ring"), "{error}");
+}
+
+/// The same file over live rings: other times, other losses, the same agreement.
+#[test]
+fn live_rings_with_faults() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/impaired-loopback.toml");
+    let out = Command::new(env!("CARGO_BIN_EXE_rocegen"))
+        .args(["run", file, "-q", "--json", "--no-huge", "--duration", "2s", "--set", "run.share_cores=true"])
+        .output()
+        .unwrap();
+    let object: serde_json::Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr)));
+    // Where something else had the core for a second, timers ran out: that is not what is tested.
+    let away =
+        object["workers"].as_array().unwrap().iter().filter_map(|w| w["longest_turn_ns"].as_u64()).max();
+    if away.is_some_and(|ns| ns < 500_000_000) {
+        assert_eq!(out.status.code(), Some(0), "{}", object["reasons"]);
+    }
+    let agreement = object["impairment"]["agreement"].as_array().unwrap();
+    assert!(agreement.iter().all(|a| a["agree"] == true), "{agreement:?}");
+    assert!(object["impairment"]["rules"][0]["injected"].as_u64().unwrap() > 0);
+}
