@@ -1,6 +1,7 @@
 //! The memory that the flows of a scenario take.
 
-use crate::config::{Flow, Scenario, ScenarioError};
+use crate::config::{Flow, Scenario, ScenarioError, Verb};
+use crate::workload::{Buffers, Side, side_depth};
 
 /// Bytes of message buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,28 +31,29 @@ impl Memory {
         }
         let (worst, bytes) = self.flows.iter().enumerate().max_by_key(|(_, b)| **b).unwrap_or((0, &0));
         let flow = &s.flows[worst];
-        let ends = ends(s, flow);
+        let deep = if flow.verify { format!(" x depth {}", flow.depth) } else { String::new() };
         let text = format!(
-            "qps {} x depth {} x size {} B{} take {bytes} B; all flows need {} B and {available} B are free: \
-             lower one of them",
+            "the buffers of qps {}{deep} x size {} B take {bytes} B; all flows need {} B and {available} B are \
+             free: lower one of them",
             flow.qps,
-            flow.depth,
             flow.size,
-            if ends == 2 { " at both ends" } else { "" },
             self.total(),
         );
         Err(s.flow_error(worst, "size", text))
     }
 }
 
-/// A buffer for each outstanding message of each queue pair, at each end that is ours.
+/// What each queue pair keeps at each end that is ours: a buffer for each outstanding message when
+/// every byte is checked, else one.
 fn flow_bytes(s: &Scenario, flow: &Flow) -> u64 {
-    // At most 2^14 x 2^15 x 2^31 x 2.
-    u64::from(flow.qps) * u64::from(flow.depth) * u64::from(flow.size) * ends(s, flow)
-}
-
-fn ends(s: &Scenario, flow: &Flow) -> u64 {
-    [flow.from, flow.to].iter().filter(|&&p| s.ports[p].is_local()).count() as u64
+    let sides = [(flow.from, Side::Sender), (flow.to, Side::Receiver)];
+    let local = sides.into_iter().filter(|(port, _)| s.ports[*port].is_local());
+    local.fold(0u64, |sum, (_, side)| {
+        let read_source = flow.verb == Verb::Read && side == Side::Receiver;
+        let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
+        // At most 2^14 x 2^15 x 2^31.
+        sum.saturating_add(u64::from(flow.qps) * slots * Buffers::stride(flow.size, flow.verify))
+    })
 }
 
 #[cfg(test)]
@@ -76,6 +78,7 @@ name = "f"
 from = "a"
 to = "b"
 verb = "write"
+verify = true
 {flow}
 "#
         );
@@ -85,17 +88,30 @@ verb = "write"
     #[test]
     fn products_are_64_bits_wide() {
         let total = |flow: &str| Memory::of(&scenario(flow)).total();
-        assert_eq!(total("size = \"64MiB\"\ndepth = 64"), 2 << 32);
-        assert_eq!(total("size = \"2GiB\"\ndepth = 2"), 2 << 32);
-        assert_eq!(total("size = 1610612736\ndepth = 2"), 6 << 30);
-        assert_eq!(total("size = \"2GiB\"\ndepth = 32768\nqps = 16384"), 1 << 61);
+        // Each buffer is followed by a guard of 64 B.
+        assert_eq!(total("size = \"64MiB\"\ndepth = 64"), (2 << 32) + 2 * 64 * 64);
+        assert_eq!(total("size = \"2GiB\"\ndepth = 2"), (2 << 32) + 2 * 2 * 64);
+        assert_eq!(total("size = 1610612736\ndepth = 2"), (6 << 30) + 2 * 2 * 64);
+        assert_eq!(total("size = \"2GiB\"\ndepth = 32768\nqps = 16384"), (1 << 61) + (1 << 36));
+    }
+
+    #[test]
+    fn as_many_buffers_as_the_flow_has() {
+        let total = |verb: &str, rest: &str| {
+            let text = format!("size = 8\ndepth = 16\n{rest}");
+            let text = scenario(&text).text.replace("\"write\"", &format!("\"{verb}\""));
+            Memory::of(&Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()).total()
+        };
+        assert_eq!(total("write", ""), 2 * 16 * 128);
+        assert_eq!(total("read", ""), (16 + 17) * 128, "one more to read from");
+        assert_eq!(total("send", "transport = \"uc\""), (16 + 64) * 128, "room for bursts");
     }
 
     #[test]
     fn more_than_there_is() {
         let s = scenario("size = \"2GiB\"\ndepth = 2");
-        assert_eq!(Memory::of(&s).check(&s, 8 << 30), Ok(()));
+        assert_eq!(Memory::of(&s).check(&s, 9 << 30), Ok(()));
         let error = Memory::of(&s).check(&s, 1 << 30).unwrap_err();
-        insta::assert_snapshot!(error, @r#"x.toml:16: flow "f": key "size": qps 1 x depth 2 x size 2147483648 B at both ends take 8589934592 B; all flows need 8589934592 B and 1073741824 B are free: lower one of them"#);
+        insta::assert_snapshot!(error, @r#"x.toml:17: flow "f": key "size": the buffers of qps 1 x depth 2 x size 2147483648 B take 8589934848 B; all flows need 8589934848 B and 1073741824 B are free: lower one of them"#);
     }
 }

@@ -6,11 +6,10 @@ use super::worker::Plan;
 use crate::config::{Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb};
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
-use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side};
+use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side, side_depth};
 use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer};
 use roce_engine::fabric::Stream;
-use roce_engine::io::BURST;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Psn, Qpn, Rate};
@@ -445,15 +444,6 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Some(pacer) => Ok(Some(pacer)),
             None => Err(self.scenario.flow_error(f, "rate", "out of the range that can be paced")),
         }
-    }
-}
-
-/// Messages that a side has buffers for.  Nothing holds an unreliable sender back: its receiver
-/// takes up to a burst of messages before it looks at the first.
-fn side_depth(flow: &Flow, side: Side) -> u32 {
-    match (flow.transport, side) {
-        (Transport::Uc, Side::Receiver) => flow.depth.max(2 * BURST as u32),
-        _ => flow.depth,
     }
 }
 

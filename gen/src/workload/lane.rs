@@ -1,8 +1,8 @@
 //! A lane: one side of one queue pair of a flow.
 
 use super::pattern;
-use crate::config::Verb;
-use roce_engine::io::PacketIo;
+use crate::config::{Flow, Transport, Verb};
+use roce_engine::io::{BURST, PacketIo};
 use roce_engine::units::{Instant, Qpn};
 use roce_engine::verbs::{MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge};
 use roce_engine::worker::Endpoint;
@@ -29,6 +29,15 @@ impl Side {
             Side::Sender => Side::Receiver,
             Side::Receiver => Side::Sender,
         }
+    }
+}
+
+/// Messages that a side of a flow has room for.  Nothing holds an unreliable sender back: its
+/// receiver takes up to a burst of messages before it looks at the first.
+pub fn side_depth(flow: &Flow, side: Side) -> u32 {
+    match (flow.transport, side) {
+        (Transport::Uc, Side::Receiver) => flow.depth.max(2 * BURST as u32),
+        _ => flow.depth,
     }
 }
 

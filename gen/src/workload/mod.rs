@@ -3,7 +3,7 @@
 mod lane;
 pub mod pattern;
 
-pub use lane::{Buffers, Ended, Lane, LaneSpec, Pace, Received, Side};
+pub use lane::{Buffers, Ended, Lane, LaneSpec, Pace, Received, Side, side_depth};
 
 use crate::measure::{FlowSample, FlowStats, QpFailure, Sample, WrongPayload};
 use roce_engine::io::PacketIo;
