@@ -3,6 +3,8 @@
 //! Prints processor time per message and per data packet, both sides together, ACKs included;
 //! what other programs do on the machine hardly moves it.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
+
 use roce_engine::io::mem::{self, MemPort};
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};

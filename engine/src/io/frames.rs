@@ -1,6 +1,6 @@
 //! The port as the poll loop sees it.
 
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 use crate::wire::Vlan;
 use arrayvec::ArrayVec;
 
@@ -60,6 +60,12 @@ pub trait PacketIo {
 
     /// What the port can do.
     fn caps(&self) -> Caps;
+
+    /// How long it may take nothing until its link counts as lost, and frames that wait for it
+    /// are dropped as a network card drops them.  `None` is for ever.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
 
     /// The time of the turn, for ports that care.
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::{BURST, Caps, FrameMut, PacketIo};
 use crate::fabric::{Fate, Held, Impairment, flip, mark_ce};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
@@ -195,6 +195,11 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
     #[inline]
     fn release(&mut self, frames: &mut ArrayVec<I::Rx, BURST>) {
         self.inner.release(frames);
+    }
+
+    /// What it holds back may be long.
+    fn patience(&self) -> Option<Duration> {
+        self.inner.patience().filter(|_| self.state.is_none())
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! A port that records what passes, for pcapng readers.
 
 use super::{BURST, Caps, Clock, Frame, FrameMut, PacketIo};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 use arrayvec::ArrayVec;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -168,6 +168,10 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     #[inline]
     fn caps(&self) -> Caps {
         self.inner.caps()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.inner.patience()
     }
 
     #[inline]

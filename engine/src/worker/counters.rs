@@ -26,7 +26,7 @@ pub struct EndpointCounters {
     pub tx_bytes: u64,
     /// Turns in which the port did not take all that was there to send.
     pub tx_full_turns: u64,
-    /// Frames dropped because the port took nothing for half a second.
+    /// Frames dropped because the port took nothing for longer than its patience.
     pub tx_dropped: u64,
     /// Turns in which there was no memory for frames.
     pub tx_no_memory_turns: u64,

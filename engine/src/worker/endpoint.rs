@@ -19,10 +19,6 @@ const QUANTUM: u32 = 16;
 /// A paced queue pair that may send within this time stays in the ready ring.
 const SPIN: Duration = Duration::from_nanos(4096);
 
-/// A port that takes nothing for so long has lost its link.  What waits for it is dropped then, as
-/// a network card drops it: timers run only for what has left, and a peer that is gone must be noticed.
-const STALLED: Duration = Duration::from_millis(500);
-
 /// When the iCRC of a received frame is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IcrcCheck {
@@ -396,13 +392,17 @@ impl<I: PacketIo> Endpoint<I> {
         }
         if !self.batch.is_empty() {
             self.full = true;
-            if n == 0 && self.now.since(*self.stalled.get_or_insert(self.now)) >= STALLED {
-                self.drop_batch();
+            if n == 0 {
+                let since = *self.stalled.get_or_insert(self.now);
+                if self.io.patience().is_some_and(|p| self.now.since(since) >= p) {
+                    self.drop_batch();
+                }
             }
         }
         n != 0
     }
 
+    /// Timers run only for what has left: a peer that is gone would never be noticed otherwise.
     #[cold]
     fn drop_batch(&mut self) {
         self.counters.tx_dropped += self.batch.len() as u64;

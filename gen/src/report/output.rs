@@ -110,6 +110,9 @@ impl Outputs {
                 }
             }
         }
+        for flow in judged.result.flows.iter().filter(|f| f.messages == 0 && f.messages_warmup != 0) {
+            log::warn!("flow \"{}\": nothing was measured: all its messages ended in the warm-up", flow.name);
+        }
         print(&if self.json { json } else { judged.result.to_string() })
     }
 }

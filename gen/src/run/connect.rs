@@ -15,6 +15,7 @@ use std::time::Duration;
 const PROTOCOL: &str = "rocegen-connect-1";
 /// The longest line: 16384 queue pairs of all flows.
 const LONGEST_LINE: u64 = 64 << 20;
+const GONE: &str = "the other side has closed the connection";
 /// How long one call may go unanswered.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long the other side may take to leave.
@@ -246,7 +247,7 @@ impl<'a> Meeting<'a> {
         let fail = |e: String| EnvironmentError(format!("connect: {}: step \"{step}\": {e}", self.peer));
         let mut line = serde_json::to_vec(what).map_err(|e| fail(e.to_string()))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|e| fail(e.to_string()))
+        self.stream.get_mut().write_all(&line).map_err(|e| fail(told(&e)))
     }
 
     fn receive<T: DeserializeOwned>(&mut self, step: &str) -> Result<T, EnvironmentError> {
@@ -258,7 +259,7 @@ impl<'a> Meeting<'a> {
             let room = LONGEST_LINE.saturating_sub(line.len() as u64);
             match std::io::Read::take(&mut self.stream, room).read_until(b'\n', &mut line) {
                 Ok(0) if line.is_empty() => {
-                    return Err(fail("the other side has closed the connection".into()));
+                    return Err(fail(GONE.into()));
                 }
                 Ok(_) if line.ends_with(b"\n") => break,
                 Ok(_) => return Err(fail("the other side stopped in mid-sentence".into())),
@@ -270,10 +271,18 @@ impl<'a> Meeting<'a> {
                         return Err(fail(format!("the other side is silent for {:?}", self.timeout)));
                     }
                 }
-                Err(e) => return Err(fail(e.to_string())),
+                Err(e) => return Err(fail(told(&e))),
             }
         }
         serde_json::from_slice(&line).map_err(|e| fail(format!("not understood: {e}")))
+    }
+}
+
+/// How a process ends decides how that shows.
+fn told(e: &std::io::Error) -> String {
+    match e.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => GONE.into(),
+        _ => e.to_string(),
     }
 }
 

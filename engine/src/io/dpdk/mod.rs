@@ -11,9 +11,13 @@ pub use dpdk_ffi::{
 pub use open::{DeviceSpec, OpenError, OpenPort, PortSpec, memory_mib, open};
 
 use super::{BURST, Caps, Frame, FrameMut, PacketIo};
+use crate::units::Duration;
 use crate::wire::Vlan;
 use arrayvec::ArrayVec;
 use dpdk_ffi::{Mbuf, RxQueue, TxQueue, free_bulk};
+
+/// A port that leads out of the process and takes nothing for so long has lost its link.
+const STALLED: Duration = Duration::from_millis(500);
 
 impl Frame for Mbuf {
     #[inline]
@@ -51,6 +55,7 @@ pub struct DpdkIo {
     tx: TxQueue,
     pool: Mempool,
     caps: Caps,
+    patience: Option<Duration>,
     next: usize,
 }
 
@@ -97,5 +102,9 @@ impl PacketIo for DpdkIo {
 
     fn caps(&self) -> Caps {
         self.caps
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.patience
     }
 }

@@ -1,6 +1,6 @@
 //! Opening the ports of a run.
 
-use super::DpdkIo;
+use super::{DpdkIo, STALLED};
 use crate::io::{BURST, Caps};
 use dpdk_ffi::{
     Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair,
@@ -127,6 +127,8 @@ impl OpenPort {
 
     /// Gives each worker its queues; more than one where the twin of a ring pair has more workers.
     fn share_queues(&mut self, spec: &PortSpec, queues: u16) {
+        // What is at the other end of a ring belongs to this process: it comes back.
+        let patience = (!matches!(spec.device, DeviceSpec::Ring(_))).then_some(STALLED);
         let caps = Caps { max_frame: spec.max_frame, speed_bps: self.speed_bps };
         for q in 0..queues {
             let Some((rx, tx)) = self.port.take_queue(q) else { continue };
@@ -139,6 +141,7 @@ impl OpenPort {
                         tx,
                         pool: self.pools[worker].clone(),
                         caps,
+                        patience,
                         next: 0,
                     });
                 }
@@ -179,7 +182,7 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
             },
             DeviceSpec::Vdev(devargs) => {
                 let id = eal
-                    .attach(&complete(devargs))
+                    .attach(&complete(devargs, spec))
                     .map_err(|source| OpenError::Attach { port: name(), source })?;
                 (id, spec.workers.max(1))
             }
@@ -268,10 +271,16 @@ fn data_room(spec: &PortSpec) -> u16 {
     (spec.max_frame.next_multiple_of(64)).clamp(2048, usize::from(Mempool::MAX_DATA_ROOM)) as u16
 }
 
-/// A null device without this floods its receiver with empty frames.
-fn complete(devargs: &str) -> String {
-    if devargs.starts_with("net_null") && !devargs.contains("no-rx") {
+/// Arguments that devices need to work as a port of a run.
+fn complete(devargs: &str, spec: &PortSpec) -> String {
+    let lacks = |driver: &str, key: &str| devargs.starts_with(driver) && !devargs.contains(key);
+    if lacks("net_null", "no-rx=") {
+        // It floods its receiver with empty frames otherwise.
         return format!("{devargs},no-rx=1");
+    }
+    if lacks("net_memif", "bsize=") {
+        // The driver of DPDK 22.11 garbles frames that take several buffers.
+        return format!("{devargs},bsize={}", data_room(spec));
     }
     devargs.to_string()
 }
