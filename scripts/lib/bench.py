@@ -63,6 +63,7 @@ def main():
         print(text(bench))
     if options.update:
         update(root / "docs/performance.md", markdown(bench))
+        picture(root, rocegen)
     failed = [run for run in bench["runs"] if run["reasons"]]
     for run in failed:
         for reason in run["reasons"]:
@@ -80,7 +81,7 @@ def parse(arguments):
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object, and nothing else on standard output")
     form.add_argument("--markdown", action="store_true", help="the tables of docs/performance.md")
-    parser.add_argument("--update", action="store_true", help="also put the tables into docs/performance.md")
+    parser.add_argument("--update", action="store_true", help="also put the tables into docs/performance.md, and a new picture of a run into docs/images")
     parser.add_argument("--duration", default="3s", metavar="TIME", help="span of a run (3s)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each kind (3)")
     parser.add_argument("--only", metavar="REGEX", help="only runs whose name matches, of: " + " ".join(r[0] for r in RUNS))
@@ -264,6 +265,9 @@ def machine_lines(bench):
     m = bench["machine"]
     place = "virtual machine" if m["virtual"] else "bare metal"
     load = "{} at the start, {} at the end".format(*("/".join(map(str, m[k])) for k in ("load_average", "load_average_end")))
+    # The runs themselves make load; what was there before them took time from them.
+    if m["load_average"][0] > 0.25 * len(m["cores"]):
+        load += ": other work was running, the figures are lower than they could be"
     lines = [
         f"{m['cpu']}, {len(m['cores'])} cores ({place}), kernel {m['kernel']}"
         + (f", governor {m['governor']}" if m["governor"] else ""),
@@ -342,6 +346,23 @@ def update(path, tables):
         sys.exit(f"{path} has no place for the tables: {BEGIN} ... {END}")
     path.write_text(before[: start + len(BEGIN)] + "\n\n" + tables + "\n\n" + before[end:])
     say(f"{path} has the new tables")
+
+
+def picture(root, rocegen):
+    """The picture in the README, when the run passes."""
+    path = root / "docs/images/loopback.svg"
+    command = ["rocegen", "run", LOOPBACK]
+    said = subprocess.run(
+        [rocegen, *command[1:]], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if said.returncode != 0:
+        say(f"{path} is as it was: {' '.join(command)} ended with exit code {said.returncode}")
+        return
+    render = [sys.executable, str(root / "scripts/render-terminal"), " ".join(command)]
+    svg = subprocess.run(render, check=True, input=said.stdout, stdout=subprocess.PIPE, text=True).stdout
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(svg)
+    say(f"{path} is new")
 
 
 main()

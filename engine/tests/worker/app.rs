@@ -272,7 +272,7 @@ pub(crate) fn connect<I: PacketIo>(spec: Spec, mut from: Place<'_, I>, mut to: P
                 message[..size]
                     .iter_mut()
                     .enumerate()
-                    .for_each(|(n, b)| *b = (n * 251 >> 3) as u8 ^ slot as u8);
+                    .for_each(|(n, b)| *b = ((n * 251) >> 3) as u8 ^ slot as u8);
             }
         };
         if source && spec.verb != Verb::FetchAdd {

@@ -54,6 +54,8 @@ pub(crate) struct View {
     pub(crate) cq_overflow: u64,
     pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
     pub(crate) at: Instant,
+    /// When the first worker counted; `at` is when the last one did.
+    pub(crate) earliest: Instant,
     pub(crate) idle: bool,
 }
 
@@ -216,7 +218,7 @@ impl Control<'_> {
             let now = self.view()?;
             self.note_interval(&base, &view, &now);
             view = now;
-            if end_at.is_some_and(|end| view.at >= end) || self.is_over(meeting.as_deref_mut(), sends) {
+            if end_at.is_some_and(|end| view.earliest >= end) || self.is_over(meeting.as_deref_mut(), sends) {
                 break;
             }
         }
@@ -368,6 +370,7 @@ impl View {
             cq_overflow: 0,
             workers: Vec::new(),
             at: Instant::ZERO,
+            earliest: Instant::FAR,
             idle: true,
         }
     }
@@ -384,6 +387,7 @@ impl View {
         }
         self.workers.push((core, sample.load));
         self.at = self.at.max(sample.at);
+        self.earliest = self.earliest.min(sample.at);
         self.idle &= sample.idle;
     }
 

@@ -124,7 +124,7 @@ fn no_message_no_latency() {
 fn a_run_ends_when_all_its_queue_pairs_have_failed() {
     let _machine = Machine::take();
     let keys = "size = 3000\nmtu = 1024\nqps = 4\ndepth = 8\nmessages = 100000\nretry_cnt = 1";
-    let flows = flow("f", "write", keys).replace("ack_timeout = 20", "ack_timeout = 10");
+    let flows = flow("f", "write", keys).replace("ack_timeout = 20", "ack_timeout = 16");
     let result = json(&nobody_answers("", &flows), 1);
     let f = &result["flows"][0];
     assert_eq!((int(f, "/messages"), int(f, "/messages_failed")), (0, 4 * 8), "{f:#}");
