@@ -261,7 +261,7 @@ def time(ns):
     return f"{ns} ns"
 
 
-def machine_lines(bench):
+def machine_lines(bench, commit=True):
     m = bench["machine"]
     place = "virtual machine" if m["virtual"] else "bare metal"
     load = "{} at the start, {} at the end".format(*("/".join(map(str, m[k])) for k in ("load_average", "load_average_end")))
@@ -271,7 +271,7 @@ def machine_lines(bench):
     lines = [
         f"{m['cpu']}, {len(m['cores'])} cores ({place}), kernel {m['kernel']}"
         + (f", governor {m['governor']}" if m["governor"] else ""),
-        f"DPDK {m.get('dpdk')}, {m['rustc']}, commit {m['commit']}, {m['date']}",
+        f"DPDK {m.get('dpdk')}, {m['rustc']}, " + (f"commit {m['commit']}, " if commit else "") + m["date"],
         f"memory: {m.get('memory', '-')}; load average {load}",
         f"each run {bench['duration']} after 0.5 s of warm-up, {bench['repeat']} times: "
         "the one with the median rate, and the range of all",
@@ -331,7 +331,8 @@ def text(bench):
 
 
 def markdown(bench):
-    parts = ["\n".join(f"- {line}" for line in machine_lines(bench))]
+    # Tables in a commit cannot name it.
+    parts = ["\n".join(f"- {line}" for line in machine_lines(bench, commit=False))]
     for head, rows in (limit_rows(bench), run_rows(bench)):
         align = ["---"] + ["---:"] * (len(head) - 1)
         parts.append("\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows]))
