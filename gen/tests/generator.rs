@@ -1,0 +1,568 @@
+//! The generator on two workers joined in memory: faults that no iCRC shows are found, messages
+//! are posted when they are due, and nothing is allocated.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use arrayvec::ArrayVec;
+use roce_engine::io::mem::{self, MemFrame, MemPort};
+use roce_engine::io::{BURST, Caps, FrameMut, PacketIo};
+use roce_engine::transport::QpConfig;
+use roce_engine::units::{Instant, Mtu, Psn, Qpn};
+use roce_engine::verbs::{Access, InitAttrs, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
+use roce_engine::wire::{Gid, MacAddr, Route, classify};
+use roce_engine::worker::{Endpoint, EndpointConfig, Worker};
+use roce_gen::config::Verb;
+use roce_gen::measure::{FlowSample, Sample};
+use roce_gen::workload::{Buffers, Command, Generator, Lane, LaneSpec, Pace, Side};
+use rtrb::{Consumer, RingBuffer};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const PD: Pd = Pd(1);
+const MTU: usize = 1024;
+
+/// What happens to a frame that was not lost on the wire, as far as its iCRC can tell.
+enum Fate {
+    Pass,
+    Drop,
+    /// Changed; its iCRC is made right again.
+    Changed,
+}
+
+/// Decides over each frame that a port sends.
+type Judge = Box<dyn FnMut(&mut Seen<'_>) -> Fate>;
+
+/// A frame on its way.
+struct Seen<'a> {
+    name: &'static str,
+    /// Offset of the headers after the BTH, and of the payload, and its length.
+    extension: usize,
+    payload: usize,
+    len: usize,
+    bytes: &'a mut [u8],
+}
+
+struct Tampered {
+    inner: MemPort,
+    judge: Option<Judge>,
+}
+
+impl std::fmt::Debug for Tampered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tampered")
+    }
+}
+
+impl PacketIo for Tampered {
+    type Rx = MemFrame;
+    type Tx = MemFrame;
+
+    fn recv(&mut self, out: &mut ArrayVec<MemFrame, BURST>) -> usize {
+        self.inner.recv(out)
+    }
+
+    fn alloc(&mut self, out: &mut ArrayVec<MemFrame, BURST>, n: usize) -> usize {
+        self.inner.alloc(out, n)
+    }
+
+    fn send(&mut self, batch: &mut ArrayVec<MemFrame, BURST>) -> usize {
+        let Some(judge) = &mut self.judge else { return self.inner.send(batch) };
+        let sent = batch.len();
+        batch.retain(|frame| {
+            let len = FrameMut::bytes(frame).len();
+            let bytes = &mut frame.buf()[..len];
+            let p = classify(bytes).unwrap();
+            let (name, payload_len) = (p.info.name, p.payload().len());
+            let trailer = p.trailer().len() + 4;
+            let payload = len - trailer - p.pad().len() - payload_len;
+            let mut seen = Seen { name, extension: 14 + 20 + 8 + 12, payload, len: payload_len, bytes };
+            match judge(&mut seen) {
+                Fate::Pass => true,
+                Fate::Drop => false,
+                Fate::Changed => {
+                    let icrc = classify(bytes).unwrap().icrc_computed();
+                    bytes[len - trailer..len - trailer + 4].copy_from_slice(&icrc);
+                    assert!(classify(bytes).unwrap().verify_icrc());
+                    true
+                }
+            }
+        });
+        let left = batch.len();
+        assert_eq!(self.inner.send(batch), left, "room for all");
+        sent
+    }
+
+    fn release(&mut self, frames: &mut ArrayVec<MemFrame, BURST>) {
+        self.inner.release(frames);
+    }
+
+    fn caps(&self) -> Caps {
+        self.inner.caps()
+    }
+}
+
+/// A flow of the tests.
+#[derive(Clone, Copy)]
+struct Spec {
+    verb: Verb,
+    uc: bool,
+    size: u32,
+    depth: u32,
+    messages: Option<u64>,
+    pace: Option<Pace>,
+}
+
+impl Spec {
+    fn new(verb: Verb) -> Spec {
+        Spec { verb, uc: false, size: 3001, depth: 4, messages: Some(50), pace: None }
+    }
+
+    /// As in a run, who receives from an unreliable connection has room for two bursts.
+    fn depth(&self, sender: bool) -> u32 {
+        if self.uc && !sender { self.depth.max(2 * BURST as u32) } else { self.depth }
+    }
+}
+
+/// A sending and a receiving worker.
+struct Rig {
+    workers: [Worker<Tampered, Generator>; 2],
+    answers: [Consumer<Box<Sample>>; 2],
+    finished: Arc<AtomicUsize>,
+    flows: usize,
+    now: u64,
+}
+
+/// Workers for `specs`, of whose frames `judges` decide over those of the sender and of the receiver.
+fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
+    let finished = Arc::new(AtomicUsize::new(0));
+    let (a, b) = mem::pair(1024, 4400);
+    let mut ends = Vec::new();
+    for (secret, (inner, judge)) in [a, b].into_iter().zip(judges).enumerate() {
+        let config = EndpointConfig { secret: secret as u64 + 1, ..EndpointConfig::default() };
+        ends.push(Endpoint::new(Tampered { inner, judge }, config, None));
+    }
+    let (answers_a, from_a) = RingBuffer::new(4);
+    let (answers_b, from_b) = RingBuffer::new(4);
+    let mut apps = [answers_a, answers_b]
+        .map(|answers| Generator::new(specs.len(), vec![0], answers, Arc::clone(&finished)));
+    for (flow, spec) in specs.iter().enumerate() {
+        let sides = [Side::Sender, Side::Receiver];
+        let mut halves = Vec::new();
+        for (end, side) in ends.iter_mut().zip(sides) {
+            let sender = side == Side::Sender;
+            let config = QpConfig {
+                qpn: Qpn::new(0),
+                ty: if spec.uc { QpType::Uc } else { QpType::Rc },
+                pd: PD,
+                max_send_wr: if sender { spec.depth(sender) } else { 0 },
+                max_recv_wr: if sender { 0 } else { spec.depth(sender) },
+                window: 256,
+                ack_interval: 4,
+            };
+            let qpn = end.create_qp(config).unwrap();
+            let slots = Buffers::slots(spec.depth(sender), true, spec.verb == Verb::Read && !sender);
+            let stride = Buffers::stride(spec.size, true);
+            let region = end.memory_mut().register(PD, (slots * stride) as usize, Access::ALL).unwrap();
+            halves.push((qpn, Buffers { va: region.va, key: region.key, slots, stride }));
+        }
+        for (i, side) in sides.into_iter().enumerate() {
+            let host = |i: usize| Ipv4Addr::new(198, 18, 0, 1 + i as u8);
+            let mac = |i: usize| MacAddr([2, 0, 0, 0, 0, 1 + i as u8]);
+            let ((qpn, local), (peer, remote)) = (halves[i], halves[1 - i]);
+            let route = Route {
+                src_mac: mac(i),
+                dst_mac: mac(1 - i),
+                vlan: None,
+                src: Gid::from(host(i)),
+                dst: Gid::from(host(1 - i)),
+                tos: 0,
+                hop_limit: 64,
+                flow_label: 0,
+                sport: 0xC000,
+            };
+            let psn = Psn::new(0xFF_FFF0);
+            for step in [
+                Transition::Init(InitAttrs { access: Access::ALL, pkey: 0xFFFF }),
+                Transition::Rtr(Box::new(RtrAttrs {
+                    route,
+                    mtu: Mtu::B1024,
+                    dest_qpn: peer,
+                    rq_psn: psn,
+                    max_dest_rd_atomic: 4,
+                    min_rnr_timer: 1,
+                })),
+                Transition::Rts(RtsAttrs {
+                    sq_psn: psn,
+                    timeout: 10,
+                    retry_cnt: 7,
+                    rnr_retry: 7,
+                    max_rd_atomic: 4,
+                }),
+            ] {
+                ends[i].modify_qp(qpn, step).unwrap().unwrap();
+            }
+            apps[i].add(Lane::new(LaneSpec {
+                flow,
+                index: 0,
+                endpoint: 0,
+                qpn,
+                side,
+                verb: spec.verb,
+                unreliable: spec.uc,
+                seed: 77 + flow as u64,
+                size: spec.size,
+                depth: spec.depth(side == Side::Sender),
+                verify: true,
+                messages: spec.messages,
+                pace: spec.pace,
+                local,
+                remote,
+            }));
+        }
+    }
+    let mut workers = ends.into_iter().zip(apps).map(|(end, app)| Worker::new(vec![end], app));
+    let mut workers = [workers.next().unwrap(), workers.next().unwrap()];
+    for worker in &mut workers {
+        let (app, endpoints) = worker.parts_mut();
+        app.prepare(endpoints);
+    }
+    Rig { workers, answers: [from_a, from_b], finished, flows: specs.len(), now: 0 }
+}
+
+impl Rig {
+    fn start(&mut self) -> &mut Rig {
+        let now = Instant::from_nanos(self.now);
+        for worker in &mut self.workers {
+            worker.command(now, Command::Start);
+        }
+        self
+    }
+
+    fn turns(&mut self, count: u64, ns: u64) {
+        for _ in 0..count {
+            self.now += ns;
+            for worker in &mut self.workers {
+                worker.turn(Instant::from_nanos(self.now));
+            }
+        }
+    }
+
+    /// Runs all messages to their end.
+    fn run(&mut self) -> &mut Rig {
+        self.start();
+        for _ in 0..100_000 {
+            if self.finished.load(Ordering::Acquire) == 2 {
+                // What needs no answer is still on its way.
+                self.turns(10, 1000);
+                return self;
+            }
+            self.turns(1, 1000);
+        }
+        panic!("it does not end");
+    }
+
+    /// Asks the workers, whose samples are put together.
+    fn ask(&mut self, ask: fn(Box<Sample>) -> Command) -> Vec<FlowSample> {
+        let mut sum = vec![FlowSample::default(); self.flows];
+        let now = Instant::from_nanos(self.now);
+        for (worker, answers) in self.workers.iter_mut().zip(&mut self.answers) {
+            worker.command(now, ask(Box::new(Sample::new(self.flows, 1))));
+            let sample = answers.pop().unwrap();
+            assert!(sample.ports[0].counters.is_balanced());
+            for (to, more) in sum.iter_mut().zip(&sample.flows) {
+                to.stats.add(&more.stats);
+                to.latency.add(&more.latency);
+            }
+        }
+        sum
+    }
+
+    fn finish(&mut self) -> FlowSample {
+        let mut flows = self.ask(Command::Finish);
+        assert!(flows.iter().all(|f| f.stats.is_balanced()), "{flows:?}");
+        flows.remove(0)
+    }
+}
+
+/// Runs `spec`, with a judge over the frames that carry payload.
+fn tampered(spec: Spec, judge: impl FnMut(&mut Seen<'_>) -> Fate + 'static) -> FlowSample {
+    let judge: Judge = Box::new(judge);
+    let judges = if spec.verb == Verb::Read { [None, Some(judge)] } else { [Some(judge), None] };
+    rig(&[spec], judges).run().finish()
+}
+
+/// Changes the `n`th frame that carries payload, from 0.
+fn once(n: u64, mut change: impl FnMut(&mut Seen<'_>)) -> impl FnMut(&mut Seen<'_>) -> Fate {
+    let mut count = 0;
+    move |seen| {
+        if seen.len == 0 {
+            return Fate::Pass;
+        }
+        count += 1;
+        if count != n + 1 {
+            return Fate::Pass;
+        }
+        change(seen);
+        Fate::Changed
+    }
+}
+
+#[test]
+fn a_clean_run_has_nothing_wrong() {
+    for verb in Verb::ALL {
+        for uc in [false, true] {
+            if uc && verb == Verb::Read {
+                continue;
+            }
+            let f = tampered(Spec { uc, ..Spec::new(verb) }, |_| Fate::Pass);
+            let s = f.stats;
+            assert_eq!((s.posted, s.completed, s.failed, s.outstanding), (50, 50, 0, 0), "{verb} {uc}");
+            assert_eq!((s.received, s.verified, s.verify_errors, s.lost), (50, 50, 0, 0), "{verb} {uc}");
+            assert_eq!((s.wrong, f.latency.count()), (None, 50));
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_where_it_is() {
+    // Frame 7 is the second of message 2: three frames each.
+    for verb in Verb::ALL {
+        for (at, offset) in [(0, MTU), (333, MTU + 333), (MTU - 1, 2 * MTU - 1)] {
+            let f = tampered(Spec::new(verb), once(7, move |seen| seen.bytes[seen.payload + at] ^= 1));
+            let wrong = f.stats.wrong.unwrap();
+            assert_eq!((f.stats.verified, f.stats.verify_errors, f.stats.completed), (50, 1, 50), "{verb}");
+            assert_eq!((wrong.message, wrong.offset), (2, offset as u64), "{verb}");
+        }
+    }
+}
+
+#[test]
+fn messages_that_change_places_are_found() {
+    for verb in [Verb::Send, Verb::Write, Verb::WriteImm] {
+        // The payload of the message before stands in for its own.
+        let mut before = Vec::new();
+        let mut n = 0;
+        let swap = move |seen: &mut Seen<'_>| {
+            if seen.len == 0 {
+                return Fate::Pass;
+            }
+            n += 1;
+            let payload = seen.payload..seen.payload + seen.len;
+            let own = seen.bytes[payload.clone()].to_vec();
+            if n == 11 {
+                seen.bytes[payload].copy_from_slice(&before);
+            }
+            before = own;
+            if n == 11 { Fate::Changed } else { Fate::Pass }
+        };
+        let f = tampered(Spec { size: 900, ..Spec::new(verb) }, swap);
+        assert_eq!((f.stats.verify_errors, f.stats.wrong.unwrap().message), (1, 10), "{verb}");
+        assert_eq!(f.stats.wrong.unwrap().offset, 0, "{verb}");
+    }
+}
+
+#[test]
+fn bytes_from_elsewhere_in_the_message_are_found() {
+    // The second kilobyte comes twice, the third not at all.
+    for verb in Verb::ALL {
+        let mut second = Vec::new();
+        let mut n = 0;
+        let torn = move |seen: &mut Seen<'_>| {
+            if seen.len == 0 {
+                return Fate::Pass;
+            }
+            n += 1;
+            let payload = seen.payload..seen.payload + seen.len;
+            match n {
+                2 => second = seen.bytes[payload].to_vec(),
+                3 => {
+                    let len = seen.len;
+                    seen.bytes[payload].copy_from_slice(&second[..len]);
+                    return Fate::Changed;
+                }
+                _ => {}
+            }
+            Fate::Pass
+        };
+        let f = tampered(Spec::new(verb), torn);
+        let wrong = f.stats.wrong.unwrap();
+        assert_eq!((f.stats.verify_errors, wrong.message, wrong.offset), (1, 0, 2 * MTU as u64), "{verb}");
+    }
+}
+
+#[test]
+fn a_write_to_the_wrong_place_is_found() {
+    for verb in [Verb::Write, Verb::WriteImm] {
+        let stride = Buffers::stride(500, true);
+        let aside = move |seen: &mut Seen<'_>| {
+            let va = seen.extension..seen.extension + 8;
+            let old = u64::from_be_bytes(seen.bytes[va.clone()].try_into().unwrap());
+            seen.bytes[va].copy_from_slice(&(old + stride).to_be_bytes());
+        };
+        let f = tampered(Spec { size: 500, ..Spec::new(verb) }, once(4, aside));
+        assert!(f.stats.verify_errors >= 1, "{verb}");
+        assert_eq!(f.stats.wrong.unwrap().message, 4, "{verb}");
+    }
+}
+
+/// Between the buffers there are bytes that nobody may touch.
+#[test]
+fn a_write_past_its_buffer_is_found() {
+    // The last message into its slot, eight bytes late: what the slot lacks is found as well.
+    let late = |seen: &mut Seen<'_>| {
+        let va = seen.extension..seen.extension + 8;
+        let old = u64::from_be_bytes(seen.bytes[va.clone()].try_into().unwrap());
+        seen.bytes[va].copy_from_slice(&(old + 512).to_be_bytes());
+    };
+    let f = tampered(Spec { size: 512, ..Spec::new(Verb::Write) }, once(49, late));
+    assert_eq!(f.stats.verify_errors, 2, "the message, and the bytes behind its buffer: {:?}", f.stats);
+}
+
+#[test]
+fn wrong_immediate_data_is_found() {
+    for verb in [Verb::SendImm, Verb::WriteImm] {
+        let mut n = 0;
+        let flip = move |seen: &mut Seen<'_>| {
+            if !seen.name.ends_with("IMM") {
+                return Fate::Pass;
+            }
+            n += 1;
+            if n != 6 {
+                return Fate::Pass;
+            }
+            // The immediate data stands right before the payload.
+            seen.bytes[seen.payload - 1] ^= 0x80;
+            Fate::Changed
+        };
+        let f = tampered(Spec::new(verb), flip);
+        let s = f.stats;
+        assert_eq!((s.verify_errors, s.wrong.unwrap().message), (1, 5), "{verb}");
+        assert_eq!((s.received, s.verified), (50, 50), "{verb}");
+    }
+}
+
+/// On an unreliable connection messages may go missing; that is lost, not wrong.
+#[test]
+fn unreliable_messages_that_are_lost_are_counted_as_lost() {
+    for verb in [Verb::Send, Verb::SendImm, Verb::Write, Verb::WriteImm] {
+        let mut n = 0;
+        let lossy = move |_: &mut Seen<'_>| {
+            n += 1;
+            // One frame of messages 3, 10, 11 and 20, of three frames each.
+            if [10, 31, 34, 63].contains(&n) { Fate::Drop } else { Fate::Pass }
+        };
+        let f = tampered(Spec { uc: true, ..Spec::new(verb) }, lossy);
+        let s = f.stats;
+        assert_eq!((s.completed, s.received, s.lost), (50, 46, 4), "{verb}");
+        assert_eq!((s.verified, s.verify_errors), (46, 0), "{verb}: {:?}", s.wrong);
+    }
+}
+
+/// The reliable connection makes up for what is lost before anybody checks it.
+#[test]
+fn reliable_messages_are_whole_in_the_end() {
+    for verb in Verb::ALL {
+        let mut n = 0;
+        let lossy = move |_: &mut Seen<'_>| {
+            n += 1;
+            if n % 13 == 0 { Fate::Drop } else { Fate::Pass }
+        };
+        let s = tampered(Spec::new(verb), lossy).stats;
+        assert_eq!((s.completed, s.verified, s.verify_errors, s.lost), (50, 50, 0, 0), "{verb}");
+        assert!(s.counters.iter().any(|c| c.retransmits > 0));
+    }
+}
+
+#[test]
+fn messages_are_posted_when_they_are_due() {
+    // (messages a second, nanoseconds a turn)
+    for (rate, step) in [(1_000.0, 500), (333.0, 10_000), (250_000.0, 1_000), (0.5, 100_000)] {
+        let pace = Some(Pace::new(rate, 1, 0));
+        let spec = Spec { size: 64, depth: 16, messages: None, pace, ..Spec::new(Verb::Write) };
+        let mut rig = rig(&[spec], [None, None]);
+        rig.start();
+        let span = (1000.0 / rate * 1e9).min(3e9) as u64;
+        rig.turns(span / step, step);
+        let f = &rig.ask(Command::Sample)[0];
+        // The first is due at once.
+        let due = (rig.now as f64 / 1e9 * rate).floor() as u64 + 1;
+        assert!(f.stats.posted.abs_diff(due) <= 1, "{rate}: {} of {due}", f.stats.posted);
+        assert!(f.latency.max_ns().unwrap() <= 10 * step, "{rate}: {:?}", f.latency.max_ns());
+    }
+}
+
+/// H02: a message counts from when it was due, so that a stall is in the latencies of all it held up.
+#[test]
+fn a_stall_is_in_the_latencies() {
+    let pace = Some(Pace::new(10_000.0, 1, 0));
+    let spec = Spec { size: 64, depth: 2048, messages: None, pace, ..Spec::new(Verb::Write) };
+    let mut rig = rig(&[spec], [None, None]);
+    rig.start();
+    rig.turns(10_000, 10_000);
+    // Nobody is there for 50 ms, in which 500 messages are due.
+    rig.turns(1, 50_000_000);
+    rig.turns(5_000, 10_000);
+    let f = &rig.ask(Command::Sample)[0];
+    assert_eq!(f.stats.posted.abs_diff(2_000), 1, "none is left out");
+    let l = &f.latency;
+    assert!((49_000_000..52_000_000).contains(&l.max_ns().unwrap()), "{:?}", l.max_ns());
+    // A quarter of all messages waited, evenly up to 50 ms.
+    let near = |percent, ms: f64| {
+        let got = l.percentile_ns(percent).unwrap() as f64 / 1e6;
+        assert!((got - ms).abs() < 1.0, "p{percent}: {got} ms");
+    };
+    near(75.0, 0.5);
+    near(87.5, 25.0);
+    near(97.5, 45.0);
+}
+
+/// Several queue pairs take turns.
+#[test]
+fn lanes_of_a_flow_are_due_one_after_the_other() {
+    let specs = [0, 1, 2, 3].map(|i| {
+        let pace = Some(Pace::new(1_000.0, 4, i));
+        Spec { size: 8, messages: None, pace, ..Spec::new(Verb::Send) }
+    });
+    let mut rig = rig(&specs, [None, None]);
+    rig.start();
+    let mut posted = Vec::new();
+    for _ in 0..8 {
+        rig.turns(100, 10_000);
+        let flows = rig.ask(Command::Sample);
+        posted.push(flows.iter().map(|f| f.stats.posted).sum::<u64>());
+    }
+    for (i, n) in posted.iter().enumerate() {
+        assert!(n.abs_diff(i as u64 + 2) <= 1, "one a millisecond: {posted:?}");
+    }
+}
+
+#[test]
+fn nothing_is_allocated_in_a_turn() {
+    let endless = |verb| Spec { messages: None, ..Spec::new(verb) };
+    let mut specs: Vec<Spec> = Verb::ALL.map(endless).to_vec();
+    specs.extend(Verb::ALL.into_iter().filter(|v| *v != Verb::Read).map(|v| Spec { uc: true, ..endless(v) }));
+    specs.push(Spec { pace: Some(Pace::new(20_000.0, 1, 0)), ..endless(Verb::Write) });
+    let mut rig = rig(&specs, [None, None]);
+    rig.start();
+    rig.turns(2_000, 1_000);
+    let before = rig.ask(Command::Sample);
+    let mut samples = [0, 1].map(|_| Some(Box::new(Sample::new(specs.len(), 1))));
+    let found = allocation_counter::measure(|| {
+        for _ in 0..20 {
+            rig.turns(1_000, 1_000);
+            // Samples go round as in a run.
+            let now = Instant::from_nanos(rig.now);
+            for ((worker, answers), sample) in rig.workers.iter_mut().zip(&mut rig.answers).zip(&mut samples)
+            {
+                worker.command(now, Command::Sample(sample.take().unwrap()));
+                *sample = answers.pop().ok();
+            }
+        }
+    });
+    let after = rig.ask(Command::Sample);
+    for (b, a) in before.iter().zip(&after) {
+        assert!(a.stats.completed > b.stats.completed + 100, "{}", a.stats.completed);
+        assert_eq!(a.stats.verify_errors, 0);
+    }
+    assert_eq!(found.count_total, 0, "{found:?}");
+}
