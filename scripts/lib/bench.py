@@ -13,6 +13,7 @@ import re
 import statistics
 import subprocess
 import sys
+from time import sleep
 
 BEGIN = "<!-- scripts/bench --markdown: begin -->"
 END = "<!-- scripts/bench --markdown: end -->"
@@ -215,7 +216,22 @@ def describe(root):
         "commit": output("git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"),
         "rustc": output("rustc", "--version"),
         "load_average": load_average(),
+        "busy_before_pct": busy_pct(2),
     }
+
+
+def busy_pct(seconds):
+    """How busy this machine's processors are, by all that runs on it."""
+
+    def times():
+        user, nice, system, idle, iowait, irq, softirq, steal = map(int, read("/proc/stat").split()[1:9])
+        busy = user + nice + system + irq + softirq + steal
+        return busy, busy + idle + iowait
+
+    busy, total = times()
+    sleep(seconds)
+    busy_later, total_later = times()
+    return round((busy_later - busy) / max(total_later - total, 1) * 100, 1)
 
 
 def load_average():
@@ -265,9 +281,9 @@ def machine_lines(bench, commit=True):
     m = bench["machine"]
     place = "virtual machine" if m["virtual"] else "bare metal"
     load = "{} at the start, {} at the end".format(*("/".join(map(str, m[k])) for k in ("load_average", "load_average_end")))
-    # The runs themselves make load; what was there before them took time from them.
-    if m["load_average"][0] > 0.25 * len(m["cores"]):
-        load += ": other work was running, the figures are lower than they could be"
+    load += f"; processors {m['busy_before_pct']:.0f} % busy before it"
+    if m["busy_before_pct"] > 10:
+        load += ": other work was running, and the figures are lower than they could be"
     lines = [
         f"{m['cpu']}, {len(m['cores'])} cores ({place}), kernel {m['kernel']}"
         + (f", governor {m['governor']}" if m["governor"] else ""),
