@@ -1,6 +1,7 @@
 //! Deterministic faults: a judge that says what happens to each frame.
 
 use super::event::{Event, EventLog};
+use super::hash::mix;
 use super::rule::{Action, ActionKind, Rule, Subject};
 use super::stream::{Passes, Stream};
 use crate::units::{Instant, Psn};
@@ -281,15 +282,6 @@ fn draw(seed: u64, rule: u64, s: &Subject) -> u64 {
     [rule << 2 | ways, u64::from(s.flow) << 32 | u64::from(s.qp), s.psn as u64, u64::from(s.pass)]
         .into_iter()
         .fold(mix(seed), |hash, word| mix(hash ^ word))
-}
-
-/// The output function of SplitMix64, a bijection without visible pattern.
-#[inline]
-const fn mix(x: u64) -> u64 {
-    let z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
