@@ -3,7 +3,7 @@
 use super::qp::{Conn, Sent};
 use crate::units::{Msn, Mtu, Psn};
 use crate::verbs::{Memory, MrKey};
-use crate::wire::{Aeth, AtomicAckEth, Opcode, Stamp, Syndrome};
+use crate::wire::{Aeth, AtomicAckEth, Head, Opcode, Stamp, Syndrome};
 
 /// A READ or atomic that was executed: kept to answer it, and to answer it again.
 #[derive(Clone, Copy, Debug)]
@@ -261,16 +261,17 @@ impl Output {
 /// Writes an ACKNOWLEDGE packet: ACK, NAK or RNR NAK.
 #[inline]
 fn acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, syndrome: Syndrome) -> Sent {
-    let at = conn.template.headers_len();
-    Aeth { syndrome, msn }.emit(&mut slot[at..]);
-    finish(conn, slot, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, 0)
+    let mut head = Head::new();
+    Aeth { syndrome, msn }.emit(head.from(conn.template.headers_len()));
+    finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, &[])
 }
 
 fn atomic_acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, original: u64) -> Sent {
     let at = conn.template.headers_len();
-    Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(&mut slot[at..]);
-    AtomicAckEth { original }.emit(&mut slot[at + Aeth::LEN..]);
-    finish(conn, slot, Opcode::RC_ATOMIC_ACK, psn, Aeth::LEN + AtomicAckEth::LEN, 0)
+    let mut head = Head::new();
+    Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(head.from(at));
+    AtomicAckEth { original }.emit(head.from(at + Aeth::LEN));
+    finish(conn, slot, &mut head, Opcode::RC_ATOMIC_ACK, psn, Aeth::LEN + AtomicAckEth::LEN, &[])
 }
 
 fn read_response(
@@ -287,26 +288,28 @@ fn read_response(
         (false, false) => Opcode::RC_READ_RESP_MIDDLE,
         (false, true) => Opcode::RC_READ_RESP_LAST,
     };
-    let at = conn.template.headers_len();
+    let mut head = Head::new();
     let mut ext = 0;
     if first || last {
-        Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(&mut slot[at..]);
+        Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(head.from(conn.template.headers_len()));
         ext = Aeth::LEN;
     }
-    slot[at + ext..at + ext + bytes.len()].copy_from_slice(bytes);
-    finish(conn, slot, opcode, psn, ext, bytes.len())
+    finish(conn, slot, &mut head, opcode, psn, ext, bytes)
 }
 
 #[inline]
-fn finish(conn: &mut Conn, slot: &mut [u8], opcode: Opcode, psn: Psn, ext: usize, payload: usize) -> Sent {
-    let pad = payload.wrapping_neg() & 3;
-    let body_len = ext + payload + pad;
-    let at = conn.template.headers_len();
-    slot[at + body_len - pad..at + body_len].fill(0);
-    let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: pad as u8, psn, tos: None };
-    conn.template.stamp(slot, &stamp, body_len);
-    let len = conn.template.seal(slot, body_len);
-    Sent { len, payload: payload as u32, psn }
+fn finish(
+    conn: &mut Conn,
+    slot: &mut [u8],
+    head: &mut Head,
+    opcode: Opcode,
+    psn: Psn,
+    ext: usize,
+    payload: &[u8],
+) -> Sent {
+    let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: 0, psn, tos: None };
+    let len = conn.template.write(slot, head, &stamp, ext, payload);
+    Sent { len, payload: payload.len() as u32, psn }
 }
 
 #[cfg(test)]

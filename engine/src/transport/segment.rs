@@ -3,7 +3,7 @@
 use super::qp::{Conn, Sent};
 use crate::units::Psn;
 use crate::verbs::{CompletionStatus, Memory, SendOp, SendWr};
-use crate::wire::{AtomicEth, Ieth, ImmDt, Opcode, Reth, Stamp};
+use crate::wire::{AtomicEth, Head, Ieth, ImmDt, Opcode, Reth, Stamp};
 
 /// One packet of a send request.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ impl Segment {
         let at = conn.template.headers_len();
         let done_bytes = k << conn.mtu.shift();
         let mut ext = 0;
-        let body = &mut slot[at..];
+        let mut head = Head::new();
+        let body = head.from(at);
         match wr.op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => {}
             SendOp::Write { raddr, rkey } | SendOp::WriteImm { raddr, rkey, .. } => {
@@ -74,19 +75,14 @@ impl Segment {
         } else {
             (wr.sge.len - done_bytes).min(conn.mtu.bytes() as u32)
         };
+        let mut bytes = &[][..];
         if payload != 0 {
             let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
-            let bytes = mem.local(wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
-            body[ext..ext + payload as usize].copy_from_slice(bytes);
+            bytes = mem.local(wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
         }
-        let pad = (payload.wrapping_neg() & 3) as usize;
-        let body_len = ext + payload as usize + pad;
-        body[body_len - pad..body_len].fill(0);
         let solicited = wr.flags.solicited && self.last && has_receive(&wr.op);
-        let stamp =
-            Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: pad as u8, psn: self.psn, tos: None };
-        conn.template.stamp(slot, &stamp, body_len);
-        let len = conn.template.seal(slot, body_len);
+        let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };
+        let len = conn.template.write(slot, &mut head, &stamp, ext, bytes);
         Ok(Sent { len, payload, psn: self.psn })
     }
 }

@@ -87,10 +87,16 @@ impl IcrcPrefix {
     /// panics when it ends before the BTH does.
     #[inline]
     pub fn finish(self, body: &[u8]) -> [u8; 4] {
+        self.begin(body).finish()
+    }
+
+    /// Begins with `head`, which starts with the BTH; panics when it ends before the BTH does.
+    #[inline]
+    pub fn begin(self, head: &[u8]) -> RunningIcrc {
         // Made up for in the running CRC: a store into the BTH would stall the wide loads that follow.
         const FROM_ZERO: u32 = flip(4, 0xFF);
-        let byte_4 = if body[4] == 0 { FROM_ZERO } else { flip(4, !body[4]) };
-        update(self.0 ^ byte_4, body).to_le_bytes()
+        let byte_4 = if head[4] == 0 { FROM_ZERO } else { flip(4, !head[4]) };
+        RunningIcrc(update(self.0 ^ byte_4, head))
     }
 
     /// Writes the iCRC into the last four bytes of `body`, which runs from the BTH to the end of
@@ -99,6 +105,25 @@ impl IcrcPrefix {
     pub fn seal(self, body: &mut [u8]) {
         let (covered, icrc) = body.split_last_chunk_mut::<4>().expect("a packet has room for its iCRC");
         *icrc = self.finish(covered);
+    }
+}
+
+/// An iCRC that is being computed piece by piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningIcrc(u32);
+
+impl RunningIcrc {
+    /// Goes on with `bytes`.
+    #[inline]
+    #[must_use]
+    pub fn then(self, bytes: &[u8]) -> RunningIcrc {
+        if bytes.is_empty() { self } else { RunningIcrc(update(self.0, bytes)) }
+    }
+
+    /// The four bytes, after the last pad byte.
+    #[inline]
+    pub fn finish(self) -> [u8; 4] {
+        self.0.to_le_bytes()
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Frames are without the Ethernet FCS.  Receive: [`classify`] proves every length once and hands
 //! out a [`Packet`], whose accessors then read at fixed offsets.  Transmit: a [`Template`] per
-//! destination, [`Template::stamp`] and [`Template::seal`] per packet.  [`Parts`] takes a frame to
+//! destination, [`Template::write`] per packet.  [`Parts`] takes a frame to
 //! pieces and puts it together again byte for byte: for tests and tools, not for the fast path.
 
 mod addr;
@@ -31,6 +31,7 @@ mod packet;
 mod parse;
 mod parts;
 mod reth;
+mod slot;
 mod template;
 mod udp;
 mod xrceth;
@@ -44,7 +45,7 @@ pub use drop_reason::DropReason;
 pub use ecn::Ecn;
 pub use ethernet::{Ethernet, Vlan};
 pub use feth::Feth;
-pub use icrc::IcrcPrefix;
+pub use icrc::{IcrcPrefix, RunningIcrc};
 pub use imm::{Ieth, ImmDt};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
@@ -53,6 +54,7 @@ pub use packet::Packet;
 pub use parse::{Checks, classify, classify_checks, classify_rocev1, classify_with};
 pub use parts::{Net, Parts};
 pub use reth::Reth;
+pub use slot::Head;
 pub use template::{Route, Stamp, Template, cnp, frame_len, source_port};
 pub use udp::Udp;
 pub use xrceth::{Rdeth, Xrceth};

@@ -2,6 +2,7 @@
 
 use super::checksum::{fold, sum};
 use super::icrc::{Encapsulation, IcrcPrefix};
+use super::slot::{HEAD_ROOM, Head, copy_head};
 use super::{
     Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Ethernet, Gid, ICRC_LEN,
     IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo, UDP_PORT, Udp, Vlan,
@@ -178,6 +179,46 @@ impl Template {
             out[end..MIN_FRAME].fill(0);
             return MIN_FRAME;
         }
+        end
+    }
+
+    /// Writes a whole frame into `out` and returns its length: the headers, `ext_len` bytes of
+    /// extension headers that lie in `head` from [`Template::headers_len`] on, `payload`, pad and
+    /// iCRC.  `fields.pad` is not looked at.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is shorter than the frame.
+    #[inline]
+    pub fn write(
+        &mut self,
+        out: &mut [u8],
+        head: &mut Head,
+        fields: &Stamp,
+        ext_len: usize,
+        payload: &[u8],
+    ) -> usize {
+        let pad = payload.len().wrapping_neg() & 3;
+        let body_len = ext_len + payload.len() + pad;
+        let at = self.stamp(&mut head.0, &Stamp { pad: pad as u8, ..*fields }, body_len);
+        let bth_at = at - Bth::LEN;
+        let prefix = self.prefix(udp_len_of(body_len));
+        let payload_at = at + ext_len;
+        let end = at + body_len + ICRC_LEN;
+        if end <= HEAD_ROOM {
+            head.0[payload_at..payload_at + payload.len()].copy_from_slice(payload);
+            prefix.seal(&mut head.0[bth_at..end]);
+            let len = end.max(MIN_FRAME);
+            copy_head(out, &head.0, len);
+            return len;
+        }
+        let icrc = prefix.begin(&head.0[bth_at..payload_at]).then(payload).then(&[0; 3][..pad]).finish();
+        copy_head(out, &head.0, payload_at);
+        let (body, tail) = out[payload_at..end].split_at_mut(payload.len());
+        body.copy_from_slice(payload);
+        let (zeros, room) = tail.split_at_mut(pad);
+        zeros.fill(0);
+        room.copy_from_slice(&icrc);
         end
     }
 

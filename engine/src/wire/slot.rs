@@ -1,0 +1,46 @@
+//! Where packets are built: headers at hand first, then all of it into the frame.
+
+use super::{ICRC_LEN, MAX_HEADERS};
+
+/// Room for the headers of a packet and for a short packet as a whole, in three cache lines.
+pub(super) const HEAD_ROOM: usize = 192;
+const _: () = assert!(MAX_HEADERS + 3 + ICRC_LEN <= HEAD_ROOM - 64);
+
+/// The headers of a packet that is being built.
+///
+/// They are put together here and not in the frame: what is read back for the iCRC must not wait
+/// for the stores into a frame that another core had in its cache.
+#[derive(Clone, Debug)]
+pub struct Head(pub(super) [u8; HEAD_ROOM]);
+
+impl Head {
+    /// Zeros.
+    #[inline]
+    pub fn new() -> Head {
+        Head([0; HEAD_ROOM])
+    }
+
+    /// From offset `at` on.
+    #[inline]
+    pub fn from(&mut self, at: usize) -> &mut [u8] {
+        &mut self.0[at..]
+    }
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head::new()
+    }
+}
+
+/// Copies the first `len` bytes of `head`: by whole cache lines where there is room, which are a
+/// few moves and not a call.  What lies behind `len` is overwritten with zeros or not at all.
+#[inline(always)]
+pub(super) fn copy_head(out: &mut [u8], head: &[u8; HEAD_ROOM], len: usize) {
+    match (len, out.len()) {
+        (0..=64, 64..) => out[..64].copy_from_slice(&head[..64]),
+        (65..=128, 128..) => out[..128].copy_from_slice(&head[..128]),
+        (129..=HEAD_ROOM, HEAD_ROOM..) => out[..HEAD_ROOM].copy_from_slice(head),
+        _ => out[..len].copy_from_slice(&head[..len]),
+    }
+}
