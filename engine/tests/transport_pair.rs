@@ -276,142 +276,13 @@ fn sqd_drains_and_resumes() {
     assert_eq!(pair.sides[0].statuses().len(), 2);
 }
 
-/// A random run: messages of every verb under a random schedule of faults.
-fn random_run(seed: u64, faults_per_mille: u64, ops: usize) -> Result<(), String> {
-    let mut state = seed;
-    let mut random = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
-    let setup = Setup {
-        mtu: Mtu::ALL[(random() % 3) as usize],
-        psn: [random() as u32, random() as u32],
-        window: [1, 2, 7, 64, 1024][(random() % 5) as usize],
-        ack_interval: [1, 4, 16, 4096][(random() % 4) as usize],
-        rd_atomic: 1 + (random() % 4) as u8,
-        timeout: 8,
-        retry_cnt: 7,
-        rnr_retry: 7,
-        ..Setup::default()
-    };
-    let mut pair = Pair::new(&setup);
-    let slot = 8192usize;
-    let key = pair.sides[1].mr.key;
-    let mut expected = Vec::new();
-    let mut sums = 0u64;
-    for i in 0..ops {
-        let len = (random() % 6000) as u32;
-        let at = i * slot;
-        let data = pattern(seed as u32 ^ i as u32, len as usize);
-        let raddr = VA + at as u64;
-        let fence = random() % 4 == 0;
-        let op = match random() % 7 {
-            0 => SendOp::Send,
-            1 => SendOp::SendImm(i as u32),
-            2 => SendOp::Write { raddr, rkey: key },
-            3 => SendOp::WriteImm { raddr, rkey: key, imm: i as u32 },
-            4 => SendOp::FetchAdd { raddr: VA + (1 << 20) - 8, rkey: key, add: 1 << i },
-            _ => SendOp::Read { raddr, rkey: key },
-        };
-        let mut len = len;
-        match op {
-            SendOp::Read { .. } => pair.sides[1].fill(at, &data),
-            SendOp::FetchAdd { add, .. } => {
-                len = 8;
-                sums += add;
-            }
-            _ => pair.sides[0].fill(at, &data),
-        }
-        let sge = pair.sides[0].sge(at, len);
-        let flags = SendFlags { signaled: true, solicited: false, fence };
-        pair.sides[0].qp.post_send(SendWr { wr_id: i as u64, op, sge, flags }).map_err(|e| e.to_string())?;
-        expected.push((op, at, data));
-    }
-    // Receives come one at a time, some of them late.
-    let mut pending: std::collections::VecDeque<usize> = expected
-        .iter()
-        .filter(|(op, _, _)| matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::WriteImm { .. }))
-        .map(|(_, at, _)| *at)
-        .collect();
-    let mut faults = 2000u32;
-    let mut fate_random = random;
-    let mut posted = 0u64;
-    let mut app_state = seed ^ 0x5555;
-    let mut fate = move |_: usize, frame: &[u8]| {
-        if faults == 0 || fate_random() % 1000 >= faults_per_mille {
-            return Fate::Pass;
-        }
-        faults -= 1;
-        match fate_random() % 4 {
-            0 => Fate::Drop,
-            1 => Fate::Duplicate,
-            2 => Fate::Delay(fate_random() % 20_000),
-            _ => Fate::Corrupt(14 * 8 + (fate_random() as usize) % ((frame.len() - 14) * 8)),
-        }
-    };
-    let mut app = |sides: &mut [Side; 2]| {
-        app_state = app_state.wrapping_mul(6364136223846793005).wrapping_add(1);
-        if app_state >> 61 == 0
-            && let Some(at) = pending.pop_front()
-        {
-            sides[1].recv(posted, at, 8192);
-            posted += 1;
-        }
-    };
-    let ended = pair.run(Duration::from_secs(100), &mut fate, &mut app);
-    let fail = |what: String| Err(format!("seed {seed:#x} faults {faults_per_mille}: {what}"));
-    if !ended {
-        return fail(format!("did not end: {:?}", pair.sides[0].qp.counters()));
-    }
-    let statuses = pair.sides[0].statuses();
-    let ids: Vec<u64> = statuses.iter().map(|(id, _)| *id).collect();
-    if ids != (0..ops as u64).collect::<Vec<_>>() {
-        return fail(format!("completions {statuses:?}"));
-    }
-    if let Some(bad) = statuses.iter().find(|(_, s)| *s != CompletionStatus::Success) {
-        // With enough faults in a row a message may be given up: then all after it are flushed.
-        let at = bad.0 as usize;
-        let flushed = statuses[at + 1..].iter().all(|(_, s)| *s == CompletionStatus::WrFlushErr);
-        if bad.1 != CompletionStatus::RetryExcErr || !flushed || faults_per_mille < 300 {
-            return fail(format!("completions {statuses:?}"));
-        }
-        return Ok(());
-    }
-    for (op, at, data) in &expected {
-        let side = match op {
-            SendOp::Read { .. } => 0,
-            SendOp::FetchAdd { .. } => continue,
-            _ => 1,
-        };
-        if pair.sides[side].bytes(*at, data.len()) != &data[..] {
-            return fail(format!("{op:?} at {at:#x} has wrong bytes"));
-        }
-    }
-    let sum = u64::from_ne_bytes(pair.sides[1].bytes((1 << 20) - 8, 8).try_into().unwrap());
-    if sum != sums {
-        return fail(format!("atomics sum to {sum:#x}, not {sums:#x}"));
-    }
-    let got: Vec<u64> = pair.sides[1].done.completions.iter().map(|c| c.wr_id).collect();
-    if got != (0..posted).collect::<Vec<_>>() {
-        return fail(format!("receives {got:?} of {posted}"));
-    }
-    let c = pair.sides[0].qp.counters();
-    if c.psns_sent != c.psns_acked {
-        return fail(format!("{c:?}"));
-    }
-    Ok(())
-}
-
 /// Runs that went wrong once.
 #[test]
 fn schedules_that_broke_something() {
     // Answers that were repeated for late copies of a READ counted as READs outstanding.
     let seeds = [(0xd12d_de54_418d_8bd2, 159, 16), (0xd0b1_8db9_46bd_59bb, 194, 17)];
     for (seed, faults, ops) in seeds {
-        random_run(seed, faults, ops).unwrap();
+        schedule::run(seed, faults, ops).unwrap();
     }
 }
 
@@ -419,7 +290,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_schedule_of_faults_delivers_once_and_in_order(seed: u64, faults in 0u64..200, ops in 1usize..24) {
-        if let Err(text) = random_run(seed, faults, ops) {
+        if let Err(text) = schedule::run(seed, faults, ops) {
             return Err(TestCaseError::fail(text));
         }
     }

@@ -1,6 +1,7 @@
 //! Two queue pairs in virtual time, and a scripted peer.
 #![allow(dead_code, missing_docs, unreachable_pub, missing_debug_implementations, clippy::unwrap_used)]
 
+pub mod schedule;
 pub mod script;
 
 use roce_engine::transport::{QpConfig, QueuePair, Transmit, Verdict};
@@ -40,6 +41,8 @@ pub struct Setup {
     pub min_rnr_timer: u8,
     pub rd_atomic: u8,
     pub access: Access,
+    /// Bytes of memory of a side.
+    pub memory: usize,
 }
 
 impl Default for Setup {
@@ -58,6 +61,7 @@ impl Default for Setup {
             min_rnr_timer: 1,
             rd_atomic: 16,
             access: Access::ALL,
+            memory: 1 << 20,
         }
     }
 }
@@ -66,7 +70,7 @@ pub const PD: Pd = Pd(3);
 pub const VA: u64 = 0x1_0000;
 pub const GUARD: usize = 64;
 
-/// One side: a queue pair with 1 MiB of memory at `VA`.
+/// One side: a queue pair with memory at `VA`.
 pub struct Side {
     pub qp: QueuePair,
     pub mem: Memory,
@@ -94,7 +98,7 @@ impl Side {
         let other = 0x12 - index as u32;
         let (me, you) = (1 + index as u8, 2 - index as u8);
         let mut mem = Memory::new(0xFEED + index as u64);
-        let mr = mem.register_at(PD, VA, 1 << 20, Access::ALL).unwrap();
+        let mr = mem.register_at(PD, VA, s.memory, Access::ALL).unwrap();
         let mut qp = QueuePair::new(QpConfig {
             qpn: Qpn::new(own),
             ty: s.ty,
@@ -234,8 +238,12 @@ pub struct Pair {
     pub now: Instant,
     free_at: [u64; 2],
     flight: BinaryHeap<Arrival>,
+    /// Frames that have arrived, to be used again.
+    spare: Vec<Vec<u8>>,
     order: u64,
     pub log: Vec<String>,
+    /// When each line of `log` happened, in ns.
+    pub logged_at: Vec<u64>,
     pub logging: bool,
     pub icrc_errors: u64,
     pub events: u64,
@@ -248,8 +256,10 @@ impl Pair {
             now: Instant::ZERO,
             free_at: [0; 2],
             flight: BinaryHeap::new(),
+            spare: Vec::new(),
             order: 0,
             log: Vec::new(),
+            logged_at: Vec::new(),
             logging: false,
             icrc_errors: 0,
             events: 0,
@@ -265,11 +275,11 @@ impl Pair {
         app: &mut dyn FnMut(&mut [Side; 2]),
     ) -> bool {
         let end = self.now + limit;
+        let mut slot = vec![0xEE; 4400];
         loop {
             app(&mut self.sides);
             let mut wake = Instant::FAR;
             for from in 0..2 {
-                let mut slot = vec![0xEE; 4400];
                 loop {
                     if self.free_at[from] > self.now.as_nanos() {
                         wake = wake.min(Instant::from_nanos(self.free_at[from]));
@@ -311,6 +321,7 @@ impl Pair {
                 };
                 let side = &mut self.sides[arrival.to];
                 side.qp.on_packet(self.now, &packet, &mut side.mem, &mut side.done);
+                self.spare.push(arrival.frame);
             }
             for side in &mut self.sides {
                 if side.qp.next_deadline().is_some_and(|d| d <= self.now) {
@@ -330,23 +341,27 @@ impl Pair {
                 other => format!("  [{other:?}]"),
             };
             self.log.push(format!("{} {}{mark}", ["->", "<-"][from], show(frame)));
+            self.logged_at.push(now);
         }
         let mut copies = 1;
         let mut at = now + 1_000;
-        let mut frame = frame.to_vec();
+        let mut flip = None;
         match fate {
             Fate::Pass => {}
             Fate::Drop => copies = 0,
             Fate::Duplicate => copies = 2,
             Fate::Delay(ns) => at += ns,
-            Fate::Corrupt(bit) => {
-                let bit = bit % (frame.len() * 8);
-                frame[bit / 8] ^= 1 << (bit % 8);
-            }
+            Fate::Corrupt(bit) => flip = Some(bit % (frame.len() * 8)),
         }
         for _ in 0..copies {
             self.order += 1;
-            self.flight.push(Arrival { at, order: self.order, to: 1 - from, frame: frame.clone() });
+            let mut copy = self.spare.pop().unwrap_or_default();
+            copy.clear();
+            copy.extend_from_slice(frame);
+            if let Some(bit) = flip {
+                copy[bit / 8] ^= 1 << (bit % 8);
+            }
+            self.flight.push(Arrival { at, order: self.order, to: 1 - from, frame: copy });
         }
     }
 }
