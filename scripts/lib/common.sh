@@ -5,6 +5,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # scapy and the reader of HdrHistogram logs, for tests: see scripts/setup --tests.
 # shellcheck disable=SC2034
 test_venv=$root/target/test-venv
+# cargo-fuzz, which scripts/setup --tests builds.
+# shellcheck disable=SC2034
+tools=$root/target/tools
 
 # Where rustup puts cargo, which a shell that was open before does not have in its PATH.
 cargo_bin=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin

@@ -1,0 +1,7 @@
+//! See `harness/responder.rs`.
+#![no_main]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::responder::run(bytes));
