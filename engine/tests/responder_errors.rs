@@ -315,9 +315,9 @@ fn x04_requests_of_a_stranger() {
         }
     }
     assert!(s.out().is_empty());
-    assert_eq!(s.counters().rp_cnp_handled, 0);
+    assert_eq!(s.counters().rp_cnp_ignored, 0);
     let cnp = s.peer.cnp();
-    assert_eq!((s.take(&cnp), s.counters().rp_cnp_handled), (Verdict::Delivered, 1));
+    assert_eq!((s.take(&cnp), s.counters().rp_cnp_ignored), (Verdict::Delivered, 1));
     assert!(s.out().is_empty());
 }
 

@@ -1,7 +1,8 @@
 //! Two hosts in virtual time over a line on which things go wrong.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use roce_engine::fabric::{Action, Chance, Impairment, Rule, Stream, Way};
+use roce_engine::cc::{NotificationConfig, Preset, RateControl, ReactionPoint};
+use roce_engine::fabric::{Action, Chance, Impairment, PacketClass, Rule, Stream, Way};
 use roce_engine::sim::{Duplex, HostId, LineSpec, PortRef, SimPort, World};
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn, Rate};
@@ -101,7 +102,8 @@ struct Pair {
 fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
     let mut world = World::new(2048);
     let mut ends = [0, 1u64].map(|secret| {
-        let config = EndpointConfig { secret, workers: 1, ..EndpointConfig::default() };
+        let notification = Some(NotificationConfig::default());
+        let config = EndpointConfig { secret, workers: 1, notification, ..EndpointConfig::default() };
         Endpoint::new(SimPort::new(2048, None), config, None)
     });
     let regions =
@@ -389,4 +391,49 @@ fn a_bottleneck_drops_from_the_tail() {
     let l = p.world.line(line);
     assert!(l.tail_dropped > 0 && l.queue_peak <= 100_000, "{l:?}");
     assert_eq!(l.offered, l.delivered + l.tail_dropped);
+}
+
+/// Marks on the way out, CNPs on the way back, a lower rate, and no packet sent twice.
+#[test]
+fn marks_slow_the_sender_down() {
+    for verb in [Verb::Write, Verb::Read] {
+        let data = if verb == Verb::Read { Way::Backward } else { Way::Forward };
+        let marks = Rule {
+            way: data,
+            class: PacketClass::Data,
+            chance: Chance::new(0.01),
+            ..Rule::always(Action::MarkCe)
+        };
+        let line = Rate::from_gbps(100);
+        let mut took = Vec::new();
+        for controlled in [false, true] {
+            let mut p = pair(verb, 4000, &[marks], 3);
+            // Whoever sends the data reacts.
+            let host = usize::from(verb == Verb::Read);
+            let qpn = p.app(host).qpn;
+            if controlled {
+                let point = ReactionPoint::new(Preset::Nvidia.params(line), line);
+                p.world.with(p.hosts[host], |w| {
+                    let qp = w.endpoints_mut()[0].qp_mut(qpn).unwrap();
+                    qp.set_rate_control(RateControl::Dcqcn(Box::new(point)));
+                });
+            }
+            p.run().check(verb, 4000);
+            let [sender, receiver] = [host, 1 - host].map(|h| {
+                let worker = p.world.host(p.hosts[h]);
+                worker.endpoints()[0].qp(worker.app().qpn).unwrap().counters()
+            });
+            assert!(receiver.np_ecn_marked_roce_packets > 100, "{verb:?}: {receiver:?}");
+            assert!(receiver.np_cnp_sent > 100, "{verb:?}: {receiver:?}");
+            let answered = (sender.rp_cnp_handled, sender.rp_cnp_ignored);
+            let sent = receiver.np_cnp_sent;
+            assert_eq!(answered, if controlled { (sent, 0) } else { (0, sent) }, "{verb:?}");
+            assert_eq!((sender.retransmits, receiver.retransmits), (0, 0), "{verb:?}");
+            let now = p.world.now();
+            let state = p.world.host(p.hosts[host]).endpoints()[0].qp(qpn).unwrap().rate_control().state(now);
+            assert_eq!(state.is_some_and(|s| s.cuts > 50), controlled, "{verb:?}: {state:?}");
+            took.push(now.as_nanos());
+        }
+        assert!(2 * took[1] > 3 * took[0], "{verb:?}: {took:?} ns");
+    }
 }

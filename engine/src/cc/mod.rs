@@ -1,5 +1,13 @@
 //! Congestion control and pacing: how fast a queue pair may send.
 
+mod control;
+mod dcqcn;
+mod notification;
 mod pacer;
+mod params;
 
+pub use control::RateControl;
+pub use dcqcn::{DcqcnState, ReactionPoint};
+pub use notification::{CnpKey, Mark, NotificationConfig, NotificationPoint};
 pub use pacer::{PaceUnit, Pacer};
+pub use params::{Algorithm, DcqcnParams, KNOBS, Knob, ParamError, Preset};

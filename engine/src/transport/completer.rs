@@ -67,7 +67,7 @@ impl Requester {
                 if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
                     return self.response_lost(hole, conn);
                 }
-                self.on_sequence_nak(psn)
+                self.on_sequence_nak(now, psn)
             }
             AethKind::Nak(code) => {
                 let (status, counter) = match code {
@@ -113,11 +113,12 @@ impl Requester {
     }
 
     /// Sequence NAK: all again from `psn`, once.
-    fn on_sequence_nak(&mut self, psn: Psn) -> Verdict {
+    fn on_sequence_nak(&mut self, now: Instant, psn: Psn) -> Verdict {
         if self.rnr_until.is_some() || self.held == Some(psn) {
             return Verdict::Dropped(DropReason::DuplicateDropped);
         }
         self.held = Some(psn);
+        self.cc.on_loss(now);
         if self.last_nak.replace(psn) == Some(psn) {
             self.go_back(psn);
         } else {

@@ -101,8 +101,12 @@ counters! {
         rx_atomic_requests,
         /// Packets received with ECN congestion experienced.
         np_ecn_marked_roce_packets,
-        /// CNPs received.
+        /// CNPs sent.
+        np_cnp_sent,
+        /// CNPs received and acted on.
         rp_cnp_handled,
+        /// CNPs received where nothing reacts to them: no congestion control.
+        rp_cnp_ignored,
     }
 }
 

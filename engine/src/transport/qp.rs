@@ -4,13 +4,13 @@ use super::QpCounters;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
-use crate::cc::Pacer;
+use crate::cc::{Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
     Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
     QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, SendWr, Transition, WcOpcode,
 };
-use crate::wire::{Class, DropReason, Ecn, Gid, Kind, Packet, Template};
+use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, Packet, Template};
 
 /// What a queue pair is made with; it does not change in its life.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,12 @@ pub struct QueuePair {
     established: bool,
     /// Requests and responses take turns when both wait.
     respond_next: bool,
+    /// A reason for a CNP that nobody has asked for yet.
+    mark: Option<Mark>,
+    /// CNPs to send, with this TOS and this priority.
+    cnps: u32,
+    cnp_tos: u8,
+    cnp_pcp: u8,
     conn: Option<Box<Conn>>,
     requester: Requester,
     responder: Responder,
@@ -111,6 +117,10 @@ impl QueuePair {
             dest_qpn: Qpn::new(0),
             established: false,
             respond_next: false,
+            mark: None,
+            cnps: 0,
+            cnp_tos: 0,
+            cnp_pcp: 0,
             conn: None,
             requester: Requester::new(config.max_send_wr, config.window),
             responder: Responder::new(config.ack_interval),
@@ -174,6 +184,34 @@ impl QueuePair {
         self.requester.pacer = pacer;
     }
 
+    /// Puts what it sends from now on under congestion control: requests, and responses with data.
+    pub fn set_rate_control(&mut self, control: RateControl) {
+        self.requester.cc = control;
+    }
+
+    /// Its congestion control.
+    pub fn rate_control(&self) -> &RateControl {
+        &self.requester.cc
+    }
+
+    /// Whether the last packet was a reason to notify the peer of congestion; told once.
+    #[inline]
+    pub fn take_mark(&mut self) -> Option<Mark> {
+        self.mark.take()
+    }
+
+    /// Sends a CNP before anything else.
+    pub fn notify(&mut self, config: &NotificationConfig) {
+        self.cnps += 1;
+        self.cnp_tos = config.cnp_tos();
+        self.cnp_pcp = config.cnp_802p_prio;
+    }
+
+    /// Its own address; zero before RTR.
+    pub fn own(&self) -> Gid {
+        self.own
+    }
+
     /// Changes the state.  Work that the change flushes completes into `done`.
     pub fn modify(&mut self, transition: Transition, done: &mut impl Completions) -> Result<(), ModifyError> {
         transition.check(self.state)?;
@@ -235,9 +273,15 @@ impl QueuePair {
         let Some(conn) = self.conn.as_deref_mut() else { return Verdict::Dropped(DropReason::QpState) };
         if p.ecn() == Ecn::Ce {
             conn.counters.np_ecn_marked_roce_packets += 1;
+            // A CNP breeds no CNP.
+            self.mark = (p.info.kind != Kind::Cnp).then_some(Mark::Congestion);
         }
         if p.info.kind == Kind::Cnp {
-            conn.counters.rp_cnp_handled += 1;
+            if self.requester.cc.on_cnp(now) {
+                conn.counters.rp_cnp_handled += 1;
+            } else {
+                conn.counters.rp_cnp_ignored += 1;
+            }
             return Verdict::Delivered;
         }
         if p.info.is_response() {
@@ -254,7 +298,11 @@ impl QueuePair {
         }
         match self.ty {
             QpType::Rc => {
+                let ahead = conn.counters.out_of_sequence;
                 let verdict = self.responder.on_request(p, conn, &mut self.rq, mem, done);
+                if verdict == Verdict::Answered && conn.counters.out_of_sequence != ahead {
+                    self.mark.get_or_insert(Mark::SequenceNak);
+                }
                 self.after_responder(done);
                 verdict
             }
@@ -282,13 +330,22 @@ impl QueuePair {
         done: &mut impl Completions,
     ) -> Transmit {
         let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
-        if self.responder.has_output() && (self.respond_next || self.responder.has_urgent()) {
+        if self.cnps != 0 {
+            self.cnps -= 1;
+            conn.counters.np_cnp_sent += 1;
+            let len = conn.template.cnp(slot, self.cnp_tos, self.cnp_pcp);
+            return Transmit::Sent(Sent { len, payload: 0, psn: Psn::new(0) });
+        }
+        // Data in responses is under congestion control too; ACKs and NAKs are not.
+        let held = if self.responder.has_answer() { self.requester.cc.hold(now) } else { None };
+        let responds = held.is_none() && self.responder.has_output();
+        if responds && (self.respond_next || self.responder.has_urgent()) {
             self.respond_next = false;
-            if let Some(sent) = self.responder.transmit(conn, mem, slot) {
-                self.after_responder(done);
+            if let Some(sent) = self.respond(now, mem, slot, done) {
                 return Transmit::Sent(sent);
             }
         }
+        let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
         self.respond_next = true;
         let outcome = match self.state {
             QpState::Rts | QpState::Sqd => {
@@ -303,16 +360,12 @@ impl QueuePair {
         if self.requester.failed() || (self.state == QpState::Sqd && self.ty == QpType::Uc) {
             self.after_requester(done);
         }
-        if matches!(outcome, Transmit::Sent(_)) || !self.responder.has_output() {
-            return outcome;
-        }
-        let Some(conn) = self.conn.as_deref_mut() else { return outcome };
-        match self.responder.transmit(conn, mem, slot) {
-            Some(sent) => {
-                self.after_responder(done);
-                Transmit::Sent(sent)
-            }
-            None => outcome,
+        match (outcome, held) {
+            (Transmit::Sent(_), _) => outcome,
+            (Transmit::Wait(a), Some(b)) => Transmit::Wait(a.min(b)),
+            (Transmit::Idle, Some(b)) => Transmit::Wait(b),
+            _ if !responds => outcome,
+            _ => self.respond(now, mem, slot, done).map_or(outcome, Transmit::Sent),
         }
     }
 
@@ -339,6 +392,24 @@ impl QueuePair {
             }
             _ => self.requester.next_deadline(),
         }
+    }
+
+    /// Writes what the responder has to say next.
+    #[inline]
+    fn respond(
+        &mut self,
+        now: Instant,
+        mem: &Memory,
+        slot: &mut [u8],
+        done: &mut impl Completions,
+    ) -> Option<Sent> {
+        let conn = self.conn.as_deref_mut()?;
+        let sent = self.responder.transmit(conn, mem, slot)?;
+        if sent.payload != 0 {
+            self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
+        }
+        self.after_responder(done);
+        Some(sent)
     }
 
     /// The checks that come before the PSN: a packet that fails one moves no state.
@@ -442,6 +513,7 @@ impl QueuePair {
     /// ERR: everything queued completes as flushed, sends first.
     fn flush(&mut self, done: &mut impl Completions) {
         self.state = QpState::Err;
+        self.cnps = 0;
         self.flush_sends(done);
         let qpn = self.config.qpn;
         let mut receives = 0;

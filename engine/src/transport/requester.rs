@@ -2,13 +2,13 @@
 
 use super::qp::{Conn, Sent, Transmit};
 use super::segment::Segment;
-use crate::cc::Pacer;
+use crate::cc::{Pacer, RateControl};
 use crate::units::{Duration, Instant, Mtu, Psn};
 use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
     WcOpcode,
 };
-use crate::wire::{Aeth, ICRC_LEN};
+use crate::wire::{Aeth, ICRC_LEN, L1_OVERHEAD};
 
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -52,6 +52,8 @@ pub(super) struct Requester {
     pub(super) drained_told: bool,
     failure: Option<CompletionStatus>,
     pub(super) pacer: Option<Pacer>,
+    /// Congestion control of all that the queue pair sends but ACKs, NAKs and CNPs.
+    pub(super) cc: RateControl,
 }
 
 /// A posted send request.
@@ -104,6 +106,7 @@ impl Requester {
             drained_told: false,
             failure: None,
             pacer: None,
+            cc: RateControl::Fixed,
         }
     }
 
@@ -205,6 +208,9 @@ impl Requester {
         {
             return Transmit::Wait(pacer.next_at());
         }
+        if let Some(until) = self.cc.hold(now) {
+            return Transmit::Wait(until);
+        }
         let stalls = in_flight + 1 >= self.window as i32;
         let again = psn.is_before(self.high);
         let sent = match self.build(conn, mem, slot, psn, stalls || (again && in_flight == 0)) {
@@ -238,6 +244,9 @@ impl Requester {
             && !pacer.may_send(now)
         {
             return Transmit::Wait(pacer.next_at());
+        }
+        if let Some(until) = self.cc.hold(now) {
+            return Transmit::Wait(until);
         }
         let psn = wqe.first.plus(self.cursor_packet);
         let sent = match self.build(conn, mem, slot, psn, false) {
@@ -390,6 +399,7 @@ impl Requester {
             return;
         }
         conn.counters.local_ack_timeout_err += 1;
+        self.cc.on_loss(now);
         self.held = None;
         self.go_back(self.una);
     }
@@ -536,6 +546,7 @@ impl Requester {
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(now, packets, frame_bytes, payload_bytes);
         }
+        self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
     }
 }
 

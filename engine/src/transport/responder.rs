@@ -73,6 +73,12 @@ impl Responder {
         !self.out.is_empty()
     }
 
+    /// Whether what goes next is, or goes before, a response with data.
+    #[inline]
+    pub(super) fn has_answer(&self) -> bool {
+        self.out.has_answer()
+    }
+
     #[inline]
     pub(super) fn has_urgent(&self) -> bool {
         self.out.has_urgent()

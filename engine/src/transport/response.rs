@@ -87,6 +87,12 @@ impl Output {
         self.ack.is_none() && self.nak.is_none() && self.waiting == 0
     }
 
+    /// Whether a READ or atomic waits to be answered.
+    #[inline]
+    pub(super) fn has_answer(&self) -> bool {
+        self.waiting != 0
+    }
+
     /// Whether an ACK or NAK could leave now.
     #[inline]
     pub(super) fn has_urgent(&self) -> bool {

@@ -222,21 +222,25 @@ impl Template {
         end
     }
 
-    /// Writes a whole congestion notification packet and returns its length, 74..=98.
+    /// Writes a whole congestion notification packet and returns its length, 74..=98.  It has a TOS
+    /// or traffic class of its own, and a priority in the tag, if there is one, of its own.
     ///
     /// # Panics
     ///
     /// When `out` is shorter.
-    pub fn cnp(&mut self, out: &mut [u8]) -> usize {
+    pub fn cnp(&mut self, out: &mut [u8], tos: u8, pcp: u8) -> usize {
         let fields = Stamp {
             opcode: Opcode::CNP,
             solicited: false,
             ack_req: false,
             pad: 0,
             psn: Psn::new(0),
-            tos: None,
+            tos: Some(tos),
         };
         let body = self.stamp(out, &fields, CNP_RESERVED);
+        if self.l3 != Ethernet::LEN {
+            out[Ethernet::LEN] = out[Ethernet::LEN] & 0x1F | pcp << 5;
+        }
         let bth = &mut out[body - Bth::LEN..];
         bth[1] = 0; // ConnectX sends M = 0 here
         bth[4] = 0x40; // BECN
@@ -299,13 +303,14 @@ impl Template {
 }
 
 /// Writes a congestion notification packet to QP `dest_qp`, the sender of the marked packet, and
-/// returns its length, 74..=98.  `route.tos` is sent as it is: DSCP 48 with ECT(0), 0xC2, is usual.
+/// returns its length, 74..=98.  TOS and priority are the route's.
 ///
 /// # Panics
 ///
 /// When `out` is shorter.
 pub fn cnp(route: &Route, pkey: u16, dest_qp: Qpn, out: &mut [u8]) -> usize {
-    Template::new(route, pkey, dest_qp).cnp(out)
+    let pcp = route.vlan.map_or(0, |tag| tag.pcp);
+    Template::new(route, pkey, dest_qp).cnp(out, route.tos, pcp)
 }
 
 /// The UDP source port of a QP pair: the convention of Linux, 0xC000..=0xFFFF.

@@ -3,6 +3,7 @@
 use super::counters::EndpointCounters;
 use super::table::{Owner, QpTable};
 use super::wheel::TimerWheel;
+use crate::cc::{NotificationConfig, NotificationPoint};
 use crate::io::{BURST, Frame, FrameMut, PacketIo};
 use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
@@ -44,6 +45,8 @@ pub struct EndpointConfig {
     pub workers: u32,
     /// Random bits: keys of memory regions, generation of queue pair numbers.
     pub secret: u64,
+    /// How packets that are marked with congestion experienced are answered; not at all without.
+    pub notification: Option<NotificationConfig>,
 }
 
 /// Why a queue pair was not made.
@@ -86,6 +89,7 @@ pub struct Endpoint<I: PacketIo> {
     wheel: TimerWheel,
     ready: VecDeque<u32>,
     cq: CompletionQueue,
+    notification: Option<NotificationPoint>,
     counters: EndpointCounters,
     crossing: Option<Crossing<I::Rx>>,
     spare: ArrayVec<I::Tx, BURST>,
@@ -113,6 +117,7 @@ impl<I: PacketIo> Endpoint<I> {
             wheel: TimerWheel::new(Instant::ZERO),
             ready: VecDeque::new(),
             cq: CompletionQueue::new(0),
+            notification: config.notification.map(NotificationPoint::new),
             counters: EndpointCounters::default(),
             crossing,
             spare: ArrayVec::new(),
@@ -134,6 +139,9 @@ impl<I: PacketIo> Endpoint<I> {
         self.cq.grow(2 * (config.max_send_wr + config.max_recv_wr) as usize + 2 * BURST);
         self.wheel.grow(self.table.len());
         self.ready.reserve(self.table.len());
+        if let Some(point) = &mut self.notification {
+            point.reserve(self.table.len());
+        }
         if let Some(slot) = self.table.get_mut(local) {
             slot.qp = Some(QueuePair::new(config));
         }
@@ -430,6 +438,12 @@ impl<I: PacketIo> Endpoint<I> {
                         Verdict::Dropped(DropReason::Icrc)
                     } else if let Some(qp) = self.table.get_mut(local).and_then(|s| s.qp.as_mut()) {
                         let verdict = qp.on_packet(now, &p, &mut self.mem, &mut self.cq);
+                        if let Some(mark) = qp.take_mark()
+                            && let Some(point) = &mut self.notification
+                            && point.allows(now, mark, local, qp.own(), qp.peer())
+                        {
+                            qp.notify(point.config());
+                        }
                         self.touch(local);
                         verdict
                     } else {

@@ -127,6 +127,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     share: share as u32,
                     workers: port_cores.len() as u32,
                     secret: random.next(),
+                    notification: None,
                 };
                 let endpoint = Endpoint::new(io, config, rings.next());
                 by_core.entry(*core).or_default().push((index, endpoint));

@@ -1,0 +1,59 @@
+//! The congestion control of a queue pair.
+
+use super::{DcqcnState, ReactionPoint};
+use crate::units::Instant;
+
+/// What a queue pair does about congestion.
+#[derive(Clone, Debug, Default)]
+pub enum RateControl {
+    /// Nothing: it sends as fast as its pacer and the port allow.
+    #[default]
+    Fixed,
+    /// DCQCN.
+    Dcqcn(Box<ReactionPoint>),
+}
+
+impl RateControl {
+    /// A congestion notification came; whether it was acted on.
+    pub fn on_cnp(&mut self, now: Instant) -> bool {
+        match self {
+            RateControl::Fixed => false,
+            RateControl::Dcqcn(point) => {
+                point.on_cnp(now);
+                true
+            }
+        }
+    }
+
+    /// A sequence NAK came, or no answer in time.
+    pub fn on_loss(&mut self, now: Instant) {
+        if let RateControl::Dcqcn(point) = self {
+            point.on_loss(now);
+        }
+    }
+
+    /// When to ask again, if nothing may be sent at `now`.
+    #[inline]
+    pub fn hold(&mut self, now: Instant) -> Option<Instant> {
+        match self {
+            RateControl::Fixed => None,
+            RateControl::Dcqcn(point) => point.hold(now),
+        }
+    }
+
+    /// A frame of `bytes`, counted at L1, leaves.
+    #[inline]
+    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        if let RateControl::Dcqcn(point) = self {
+            point.on_sent(now, bytes);
+        }
+    }
+
+    /// What DCQCN has come to at `now`.
+    pub fn state(&self, now: Instant) -> Option<DcqcnState> {
+        match self {
+            RateControl::Fixed => None,
+            RateControl::Dcqcn(point) => Some(point.state(now)),
+        }
+    }
+}
