@@ -113,6 +113,8 @@ pub struct FlowReport {
     pub messages: Option<u64>,
     /// Whether payload is checked.
     pub verify: bool,
+    /// What it does about congestion: `none` or `dcqcn`.
+    pub cc: &'static str,
     /// Packets of a message.
     pub packets_per_message: u32,
     /// The first, or only, packet.
@@ -275,6 +277,7 @@ fn flow(s: &Scenario, f: &Flow, memory_bytes: u64) -> FlowReport {
         mtu: f.mtu.bytes(),
         messages: f.messages,
         verify: f.verify,
+        cc: f.cc.as_str(),
         packets_per_message: plan.packets,
         first_packet: plan.first.into(),
         middle_packet: plan.middle.map(Into::into),

@@ -96,7 +96,7 @@ fn write_flow(f: &mut fmt::Formatter<'_>, flow: &FlowReport) -> fmt::Result {
     let verb = flow.verb.to_uppercase().replace('_', " with ").replace("IMM", "immediate");
     writeln!(
         f,
-        "flow \"{}\": {} -> {}, {verb} of {} over {}, {}, depth {}{}",
+        "flow \"{}\": {} -> {}, {verb} of {} over {}, {}, depth {}{}{}",
         flow.name,
         flow.from,
         flow.to,
@@ -105,6 +105,7 @@ fn write_flow(f: &mut fmt::Formatter<'_>, flow: &FlowReport) -> fmt::Result {
         several(flow.qps, "queue pair"),
         flow.depth,
         if flow.verify { ", payload checked" } else { "" },
+        if flow.cc == "none" { String::new() } else { format!(", {}", flow.cc) },
     )?;
     let row = |f: &mut fmt::Formatter<'_>, head: &str, text: &str| writeln!(f, "  {head:<14}{text}");
     row(f, "message", &format!("{} at path MTU {}", several(flow.packets_per_message, "packet"), flow.mtu))?;

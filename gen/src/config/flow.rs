@@ -1,7 +1,7 @@
 //! `[[flow]]`.
 
 use super::error::{ScenarioError, suggest};
-use super::model::{Flow, FlowRate, Layer, Port, Transport, Verb};
+use super::model::{Control, Flow, FlowRate, Layer, Port, Transport, Verb};
 use super::quantity::parse_flow_rate;
 use super::read::Table;
 use super::sections::check_name;
@@ -9,7 +9,8 @@ use super::validate::{largest_mtu, overhead};
 use roce_engine::units::{Mtu, Psn};
 use roce_engine::wire::Ecn;
 
-pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioError> {
+/// `control` is what holds where a flow has no `cc`.
+pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Result<Flow, ScenarioError> {
     let name = t.need("name", t.text("name")?)?;
     check_name(name).map_err(|e| t.error("name", e))?;
     let from = read_end(t, "from", ports)?;
@@ -41,6 +42,7 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioE
         let text = "messages of less than 8 bytes cannot be told apart where some may be lost";
         return Err(t.error("verify", text));
     }
+    let cc = t.word("cc", &[Control::None, Control::Dcqcn].map(|c| (c.as_str(), c)))?.unwrap_or(control);
     Ok(Flow {
         name: name.to_owned(),
         from,
@@ -55,7 +57,7 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioE
         burst: t.integer("burst")?.unwrap_or(16),
         messages: t.integer("messages")?,
         verify,
-        tos: read_tos(t)?,
+        tos: read_tos(t, cc)?,
         pcp: read_pcp(t)?,
         hop_limit: t.integer("hop_limit")?.unwrap_or(64),
         ack_timeout: t.integer("ack_timeout")?.unwrap_or(14),
@@ -66,6 +68,7 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port]) -> Result<Flow, ScenarioE
         ack_interval: t.integer("ack_interval")?.unwrap_or(16),
         window: t.integer("window")?.unwrap_or(1024),
         psn: t.integer("psn")?.map(Psn::new),
+        cc,
     })
 }
 
@@ -143,8 +146,8 @@ fn read_rate(t: &Table<'_>, size: u32) -> Result<FlowRate, ScenarioError> {
     }
 }
 
-/// The traffic class byte from `dscp` or `traffic_class`, and `ecn`.
-fn read_tos(t: &Table<'_>) -> Result<u8, ScenarioError> {
+/// The traffic class byte from `dscp` or `traffic_class`, and `ecn`, which congestion control turns on.
+fn read_tos(t: &Table<'_>, cc: Control) -> Result<u8, ScenarioError> {
     let dscp: Option<u8> = t.integer("dscp")?;
     let class: Option<u8> = t.integer("traffic_class")?;
     if let Some(class) = class
@@ -159,7 +162,7 @@ fn read_tos(t: &Table<'_>) -> Result<u8, ScenarioError> {
         }
         (a, b) => a.or(b).unwrap_or(0),
     };
-    let ecn = t.flag("ecn")?.unwrap_or(false);
+    let ecn = t.flag("ecn")?.unwrap_or(cc != Control::None);
     Ok(upper | if ecn { Ecn::Ect0 as u8 } else { 0 })
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 /// Sections of a scenario.
-pub(super) const SECTIONS: [&str; 8] =
-    ["run", "port", "flow", "expect", "connect", "impair", "link", "cliff"];
+pub(super) const SECTIONS: [&str; 10] =
+    ["run", "port", "flow", "expect", "connect", "impair", "link", "cliff", "dcqcn", "notification"];
 
 pub(super) const RUN: &[&str] = &[
     "duration",
@@ -51,6 +51,7 @@ pub(super) const FLOW: &[&str] = &[
     "ack_interval",
     "window",
     "psn",
+    "cc",
 ];
 
 pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
@@ -83,6 +84,33 @@ pub(super) const LINK: &[&str] = &["rate", "delay", "queue"];
 
 pub(super) const CLIFF: &[&str] = &["loss", "mtu", "round_trip", "recovery"];
 
+pub(super) const DCQCN: &[&str] = &[
+    "preset",
+    "algorithm",
+    "rpg_time_reset",
+    "rpg_byte_reset",
+    "rpg_threshold",
+    "rpg_ai_rate",
+    "rpg_hai_rate",
+    "rpg_gd",
+    "rpg_min_dec_fac",
+    "rpg_min_rate",
+    "rpg_max_rate",
+    "rate_to_set_on_first_cnp",
+    "dce_tcp_g",
+    "dce_tcp_rtt",
+    "rate_reduce_monitor_period",
+    "initial_alpha_value",
+    "min_alpha_value",
+    "clamp_tgt_rate",
+    "clamp_tgt_rate_after_time_inc",
+    "full_fast_recovery",
+    "slow_restart",
+];
+
+pub(super) const NOTIFICATION: &[&str] =
+    &["enabled", "key", "min_time_between_cnps", "cnp_dscp", "cnp_802p_prio", "cnp_with_nak"];
+
 /// Bounds of a whole number, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
@@ -102,7 +130,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 23] = [
+const INTEGERS: [(&str, u64, u64); 25] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -126,6 +154,8 @@ const INTEGERS: [(&str, u64, u64); 23] = [
     ("pass", 1, 65_535),
     ("packets", 1, 65_535),
     ("bit", 0, 65_535),
+    ("cnp_dscp", 0, 63),
+    ("cnp_802p_prio", 0, 7),
 ];
 
 /// The bounds of the L3 MTU of a port: it carries at least a path MTU of 256 and its headers.

@@ -8,6 +8,7 @@
 //! ends it with a [`ScenarioError`]: one line that names the file and line, or the option, that
 //! set the value, the key, what was there and what would be right.
 
+mod congestion;
 mod cores;
 mod error;
 mod expect;
@@ -25,13 +26,14 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use congestion::Dcqcn;
 pub(crate) use cores::ranges;
 pub use cores::validate_cores;
 pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub use model::{
-    Cliff, Connect, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op, Port,
-    Recovery, Role, Run, Scenario, Transport, Verb,
+    Cliff, Connect, Control, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op,
+    Port, Recovery, Role, Run, Scenario, Transport, Verb,
 };
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
 pub use set::Override;
@@ -39,6 +41,7 @@ pub use set::Override;
 pub(crate) use validate::overhead;
 
 use read::Table;
+use roce_engine::cc::Preset;
 use source::{Seg, Source};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -47,7 +50,7 @@ use toml::de::{DeTable, DeValue};
 
 /// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
 /// `counters` are [`METRICS`].
-pub fn keys() -> [(&'static str, &'static [&'static str]); 8] {
+pub fn keys() -> [(&'static str, &'static [&'static str]); 10] {
     [
         ("run", limits::RUN),
         ("port", limits::PORT),
@@ -57,6 +60,8 @@ pub fn keys() -> [(&'static str, &'static [&'static str]); 8] {
         ("impair", limits::IMPAIR),
         ("link", limits::LINK),
         ("cliff", limits::CLIFF),
+        ("dcqcn", limits::DCQCN),
+        ("notification", limits::NOTIFICATION),
     ]
 }
 
@@ -100,9 +105,17 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         .iter()
         .map(sections::read_port)
         .collect::<Result<_, _>>()?;
+    let dcqcn = one(source, &root, "dcqcn", limits::DCQCN)?;
+    let dcqcn = dcqcn.as_ref().map(congestion::read_dcqcn).transpose()?;
+    let control = if dcqcn.is_some() { Control::Dcqcn } else { Control::None };
+    let preset = dcqcn.as_ref().map_or(Preset::Nvidia, |d| d.preset);
+    let notification = match one(source, &root, "notification", limits::NOTIFICATION)? {
+        Some(table) => congestion::read_notification(&table, preset)?,
+        None => Some(congestion::default_notification(preset)),
+    };
     let flows: Vec<Flow> = many(source, &root, "flow", Some(limits::FLOW))?
         .iter()
-        .map(|t| flow::read_flow(t, &ports))
+        .map(|t| flow::read_flow(t, &ports, control))
         .collect::<Result<_, _>>()?;
     let mut expects = Vec::new();
     for table in many(source, &root, "expect", None)? {
@@ -124,6 +137,8 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         impairs,
         link: link.transpose()?.unwrap_or_else(impair::default_link),
         cliff: cliff.transpose()?,
+        dcqcn,
+        notification,
         text: text.to_owned(),
         warnings: Vec::new(),
         source: source.clone(),

@@ -2,8 +2,10 @@
 //!
 //! Every field is described for users in `docs/scenario.md`.
 
+use super::congestion::Dcqcn;
 use super::error::{Place, ScenarioError};
 use super::source::{KeyPath, Seg, Source};
+use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::Rule;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::MacAddr;
@@ -33,6 +35,10 @@ pub struct Scenario {
     pub link: Link,
     /// The sweep over loss, for `rocegen sim`.
     pub cliff: Option<Cliff>,
+    /// The reaction point of flows under DCQCN, where it is not the usual one.
+    pub dcqcn: Option<Dcqcn>,
+    /// How marked packets are answered; not at all when `None`.
+    pub notification: Option<NotificationConfig>,
     /// The effective TOML: the file's text with every `--set` applied.
     pub text: String,
     /// What is allowed but probably not meant, one sentence each.
@@ -290,6 +296,8 @@ pub struct Flow {
     pub window: u32,
     /// First PSN of every queue pair; random when left out.
     pub psn: Option<Psn>,
+    /// What its queue pairs do about congestion.
+    pub cc: Control,
 }
 
 impl Flow {
@@ -343,6 +351,26 @@ impl Verb {
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+/// What queue pairs do about congestion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// Nothing.
+    #[default]
+    None,
+    /// DCQCN.
+    Dcqcn,
+}
+
+impl Control {
+    /// As scenario files and results spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Control::None => "none",
+            Control::Dcqcn => "dcqcn",
+        }
     }
 }
 

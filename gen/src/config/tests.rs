@@ -99,6 +99,7 @@ fn defaults() {
         ack_interval: 16,
         window: 1024,
         psn: None,
+        cc: Control::None,
     };
     assert_eq!(s.flows, [want]);
     assert!(s.warnings.is_empty() && s.expects.is_empty() && s.connect.is_none());

@@ -2,7 +2,7 @@
 
 use super::cores;
 use super::error::{Place, ScenarioError};
-use super::model::{Device, Flow, FlowRate, Port, Scenario, Transport};
+use super::model::{Control, Device, Flow, FlowRate, Port, Scenario, Transport};
 use roce_engine::units::Mtu;
 use std::collections::HashMap;
 use std::fmt;
@@ -171,6 +171,15 @@ fn check_flow(s: &Scenario, i: usize) -> Result<(), ScenarioError> {
     check_joined(s, i, flow)?;
     match share_of_nothing(s, flow) {
         Some(text) if matches!(flow.rate, FlowRate::Percent(_)) => Err(s.flow_error(i, "rate", text)),
+        Some(_) if flow.cc == Control::Dcqcn => {
+            let port = &s.ports[flow.data_from()];
+            let text = format!(
+                "DCQCN begins at the line rate, and port \"{}\" ({}) has none of its own: add line_rate = \"100Gbps\" \
+                 to [run]",
+                port.name, port.device
+            );
+            Err(s.flow_error(i, "cc", text))
+        }
         _ => Ok(()),
     }
 }

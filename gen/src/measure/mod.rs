@@ -4,8 +4,9 @@ mod latency;
 
 pub use latency::Latency;
 
+use roce_engine::cc::DcqcnState;
 use roce_engine::transport::QpCounters;
-use roce_engine::units::{Instant, Qpn};
+use roce_engine::units::{Instant, Qpn, Rate};
 use roce_engine::verbs::CompletionStatus;
 use roce_engine::worker::{EndpointCounters, Load};
 
@@ -35,6 +36,54 @@ pub struct WrongPayload {
     pub offset: u64,
 }
 
+/// What the reaction points of a flow have come to, those of the queue pairs that send its data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reactions {
+    /// Queue pairs.
+    pub qps: u32,
+    /// Those that are limited.
+    pub limited: u32,
+    /// The lowest and the highest rate.
+    pub rates: (Rate, Rate),
+    /// Sums over the queue pairs: rate and target rate in bit/s, alpha.
+    pub sums: (f64, f64, f64),
+    /// Cuts since the start.
+    pub cuts: u64,
+}
+
+impl Reactions {
+    /// Those of one queue pair.
+    pub fn of(state: &DcqcnState) -> Reactions {
+        Reactions {
+            qps: 1,
+            limited: u32::from(state.active),
+            rates: (state.rate, state.rate),
+            sums: (state.rate.bps() as f64, state.target.bps() as f64, state.alpha),
+            cuts: state.cuts,
+        }
+    }
+
+    /// Adds `other` to `self`.
+    pub fn add(&mut self, other: &Reactions) {
+        self.qps += other.qps;
+        self.limited += other.limited;
+        self.rates = (self.rates.0.min(other.rates.0), self.rates.1.max(other.rates.1));
+        self.sums.0 += other.sums.0;
+        self.sums.1 += other.sums.1;
+        self.sums.2 += other.sums.2;
+        self.cuts += other.cuts;
+    }
+}
+
+/// Adds up what may be there.
+fn add_reactions(sum: &mut Option<Reactions>, other: Option<Reactions>) {
+    match (sum.as_mut(), other) {
+        (Some(sum), Some(other)) => sum.add(&other),
+        (None, other) => *sum = other,
+        (Some(_), None) => {}
+    }
+}
+
 /// What one worker knows of a flow, counted since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowStats {
@@ -62,6 +111,8 @@ pub struct FlowStats {
     pub sampled: Instant,
     /// Counters of the queue pairs of the `from` side and of the `to` side.
     pub counters: [QpCounters; 2],
+    /// What congestion control has come to, where there is one.
+    pub reactions: Option<Reactions>,
     /// The first failure.
     pub failure: Option<QpFailure>,
     /// Queue pairs that failed.
@@ -71,6 +122,11 @@ pub struct FlowStats {
 }
 
 impl FlowStats {
+    /// Adds what congestion control of a queue pair has come to.
+    pub fn note_reaction(&mut self, state: &DcqcnState) {
+        add_reactions(&mut self.reactions, Some(Reactions::of(state)));
+    }
+
     /// Adds what another worker knows of the same flow.
     pub fn add(&mut self, other: &FlowStats) {
         self.posted += other.posted;
@@ -87,6 +143,7 @@ impl FlowStats {
         for (sum, more) in self.counters.iter_mut().zip(&other.counters) {
             sum.add(more);
         }
+        add_reactions(&mut self.reactions, other.reactions);
         self.failed_qps += other.failed_qps;
         self.failure = match (self.failure, other.failure) {
             (Some(a), Some(b)) => Some(if a.at <= b.at { a } else { b }),

@@ -4,7 +4,7 @@ use super::expect::{self, ExpectationResult};
 use super::injected::ImpairResult;
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
-use crate::measure::Latency;
+use crate::measure::{Latency, Reactions};
 use crate::plan::FlowPlan;
 use crate::run::Environment;
 use roce_engine::transport::QpCounters;
@@ -97,10 +97,34 @@ pub struct FlowResult {
     pub packet_rate: f64,
     /// Packets sent again.
     pub retransmits: u64,
+    /// What its queue pairs do about congestion: `none` or `dcqcn`.
+    pub cc: &'static str,
+    /// What DCQCN came to, where it was at work and this process sends the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dcqcn: Option<DcqcnResult>,
     /// From when a message was due or posted to its completion; `null` without messages.
     pub latency_ns: Option<LatencyResult>,
     /// Counters of both sides' queue pairs, since the start.
     pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// What DCQCN came to, at the end of the measured span.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DcqcnResult {
+    /// Queue pairs that it limited then, of all of the flow.
+    pub limited_qps: u32,
+    /// Rates of all queue pairs, added up.  Rates are at L1.
+    pub rate_gbps: f64,
+    /// The lowest rate of a queue pair.
+    pub rate_min_gbps: f64,
+    /// The highest.
+    pub rate_max_gbps: f64,
+    /// Target rates, added up.
+    pub target_gbps: f64,
+    /// The mean of alpha.
+    pub alpha: f64,
+    /// Cuts since the start.
+    pub cuts: u64,
 }
 
 /// Latencies in nanoseconds.
@@ -272,8 +296,24 @@ impl FlowResult {
             message_rate,
             packet_rate: message_rate * f64::from(plan.packets),
             retransmits: counters.retransmits,
+            cc: flow.cc.as_str(),
+            dcqcn: m.end.reactions.as_ref().map(DcqcnResult::of),
             latency_ns: LatencyResult::of(&m.latency),
             counters: counters.values().collect(),
+        }
+    }
+}
+
+impl DcqcnResult {
+    fn of(r: &Reactions) -> DcqcnResult {
+        DcqcnResult {
+            limited_qps: r.limited,
+            rate_gbps: r.sums.0 / 1e9,
+            rate_min_gbps: r.rates.0.as_gbps(),
+            rate_max_gbps: r.rates.1.as_gbps(),
+            target_gbps: r.sums.1 / 1e9,
+            alpha: r.sums.2 / f64::from(r.qps),
+            cuts: r.cuts,
         }
     }
 }

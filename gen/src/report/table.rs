@@ -14,6 +14,7 @@ impl fmt::Display for RunResult {
         writeln!(f)?;
         latencies(f, &self.flows)?;
         writeln!(f)?;
+        reactions(f, &self.flows)?;
         for p in &self.ports {
             write!(
                 f,
@@ -121,6 +122,36 @@ fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
         writeln!(f, "{line}  {verified}")?;
     }
     Ok(())
+}
+
+/// What congestion control came to, where there was one.
+fn reactions(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    if flows.iter().all(|r| r.dcqcn.is_none()) {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "{:<14} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>9} {:>9} {:>9}",
+        "dcqcn", "rate Gb/s", "min", "max", "target", "alpha", "limited", "cuts", "CNPs sent", "handled"
+    )?;
+    for r in flows {
+        let Some(d) = r.dcqcn else { continue };
+        writeln!(
+            f,
+            "{:<14} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.4} {:>8} {:>9} {:>9} {:>9}",
+            r.name,
+            d.rate_gbps,
+            d.rate_min_gbps,
+            d.rate_max_gbps,
+            d.target_gbps,
+            d.alpha,
+            format!("{} of {}", d.limited_qps, r.qps),
+            d.cuts,
+            r.counters.get("np_cnp_sent").copied().unwrap_or_default(),
+            r.counters.get("rp_cnp_handled").copied().unwrap_or_default(),
+        )?;
+    }
+    writeln!(f)
 }
 
 /// 1 MiB, 64 KiB, 100 B.

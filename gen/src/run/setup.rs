@@ -3,12 +3,14 @@
 use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
 use super::worker::Plan;
-use crate::config::{Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb};
+use crate::config::{
+    Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb,
+};
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
 use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side, side_depth};
 use anyhow::Result;
-use roce_engine::cc::{PaceUnit, Pacer};
+use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpConfig;
@@ -127,7 +129,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     share: share as u32,
                     workers: port_cores.len() as u32,
                     secret: random.next(),
-                    notification: None,
+                    notification: scenario.notification,
                 };
                 let endpoint = Endpoint::new(io, config, rings.next());
                 by_core.entry(*core).or_default().push((index, endpoint));
@@ -254,6 +256,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             let flow = &self.scenario.flows[f];
             let halves = std::mem::take(&mut self.halves[f]);
             let pacers = self.pacing(f)?;
+            let control = self.rate_control(f)?;
             for q in 0..flow.qps {
                 let theirs = |port: usize| -> Result<QpInfo> {
                     if self.scenario.ports[port].device == Device::None {
@@ -277,10 +280,10 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     self.note_streams((f, q), (from, from_info), (to, to_info));
                 }
                 if let Some(half) = from {
-                    self.connect_half(f, q, Side::Sender, half, to_info, pacers.as_ref());
+                    self.connect_half(f, q, Side::Sender, half, to_info, (pacers.as_ref(), &control));
                 }
                 if let Some(half) = to {
-                    self.connect_half(f, q, Side::Receiver, half, from_info, None);
+                    self.connect_half(f, q, Side::Receiver, half, from_info, (None, &control));
                 }
             }
         }
@@ -319,7 +322,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         side: Side,
         half: Half,
         peer: QpInfo,
-        pacer: Option<&Pacer>,
+        (pacer, control): (Option<&Pacer>, &RateControl),
     ) {
         let flow = &self.scenario.flows[f];
         let (own, other) = match side {
@@ -371,6 +374,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         }
         if let Some(qp) = endpoint.qp_mut(half.qpn) {
             qp.set_pacer(pacer.cloned());
+            qp.set_rate_control(control.clone());
         }
         let pace = match flow.rate {
             FlowRate::Messages(rate) => Some(Pace::new(rate, flow.qps, q)),
@@ -417,6 +421,25 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             hop_limit: flow.hop_limit,
             flow_label: 0,
             sport: source_port(qpn, peer, 0),
+        }
+    }
+
+    /// The congestion control of each queue pair of a flow, on both sides: a READ's data comes from
+    /// the other one.
+    fn rate_control(&self, f: usize) -> Result<RateControl, ScenarioError> {
+        let flow = &self.scenario.flows[f];
+        if flow.cc == Control::None {
+            return Ok(RateControl::Fixed);
+        }
+        let Some(line) = self.facts[flow.data_from()].line_rate else {
+            let text = "DCQCN begins at the line rate: this port reports none, set [run] line_rate";
+            return Err(self.scenario.flow_error(f, "cc", text));
+        };
+        let usual = Dcqcn::new(Preset::Nvidia);
+        let params = self.scenario.dcqcn.as_ref().unwrap_or(&usual).params(line);
+        match params.check() {
+            Ok(()) => Ok(RateControl::Dcqcn(Box::new(ReactionPoint::new(params, line)))),
+            Err(e) => Err(self.scenario.flow_error(f, "cc", format_args!("at {line}: {e}"))),
         }
     }
 

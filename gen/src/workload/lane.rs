@@ -233,6 +233,11 @@ impl Lane {
         self.spec.side == Side::Sender
     }
 
+    /// Whether payload leaves from here.
+    pub(super) fn sends_data(&self) -> bool {
+        self.is_sender() != (self.spec.verb == Verb::Read)
+    }
+
     pub(super) fn in_flight(&self) -> u32 {
         self.due.len() as u32
     }

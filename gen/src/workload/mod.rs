@@ -226,6 +226,7 @@ impl Generator {
         for flow in &mut self.flows {
             flow.stats.outstanding = 0;
             flow.stats.counters = [QpCounters::default(); 2];
+            flow.stats.reactions = None;
         }
         for lane in &self.lanes {
             let stats = &mut self.flows[lane.flow()].stats;
@@ -235,6 +236,9 @@ impl Generator {
             }
             if let Some(qp) = endpoints[lane.endpoint()].qp(lane.qpn()) {
                 stats.counters[usize::from(!lane.is_sender())].add(&qp.counters());
+                if let Some(state) = qp.rate_control().state(now).filter(|_| lane.sends_data()) {
+                    stats.note_reaction(&state);
+                }
             }
         }
         sample.idle = self.flows.iter().all(|f| f.stats.outstanding == 0);
