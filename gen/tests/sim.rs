@@ -168,3 +168,29 @@ fn live_rings_with_faults() {
     assert!(agreement.iter().all(|a| a["agree"] == true), "{agreement:?}");
     assert!(object["impairment"]["rules"][0]["injected"].as_u64().unwrap() > 0);
 }
+
+/// One flow reacts to marks, the other, marked as well, does not; nothing is sent twice.
+#[test]
+fn c08_flows_choose_their_congestion_control() {
+    let short = ["run.duration=500ms", "run.warmup=20ms"];
+    let judged = simulate(&load("dcqcn-loopback.toml", &short), true).unwrap();
+    assert!(judged.result.passed(), "{:?}", judged.result.reasons);
+    let flow = |name: &str| judged.result.flows.iter().find(|f| f.name == name).unwrap();
+    let (reacts, steady) = (flow("reacts"), flow("steady"));
+    assert_eq!((reacts.cc, steady.cc), ("dcqcn", "none"));
+    let dcqcn = reacts.dcqcn.as_ref().unwrap();
+    assert!(dcqcn.cuts > 100 && dcqcn.limited_qps == 1 && dcqcn.alpha > 0.01, "{dcqcn:?}");
+    assert!(dcqcn.rate_gbps <= dcqcn.target_gbps && dcqcn.target_gbps < 50.0, "{dcqcn:?}");
+    assert!(steady.dcqcn.is_none() && steady.counters["np_cnp_sent"] == steady.counters["rp_cnp_ignored"]);
+    assert!((steady.l1_gbps - 1.0).abs() < 0.0015, "{}", steady.l1_gbps);
+    // 4202 bytes at 1 Gb/s.
+    let gap = steady.packet_gap_ns.as_ref().unwrap();
+    assert!(gap.mean.abs_diff(33_424) < 40 && gap.p50.abs_diff(33_424) < 2100, "{gap:?}");
+    // p^3 = RAI / (K R^2) x (1/B + 1/(T R))^2 in packets of 4202 bytes: 24.1 Gb/s at 0.3 % of marks.
+    assert!((20.0..29.0).contains(&reacts.l1_gbps), "{}", reacts.l1_gbps);
+    // Unmarked, it takes what the line has.
+    let clean = [&short[..], &["impair=[]", "expect=[]"]].concat();
+    let judged = simulate(&load("dcqcn-loopback.toml", &clean), true).unwrap();
+    assert!(judged.result.flows[0].l1_gbps > 95.0, "{}", judged.result.flows[0].l1_gbps);
+    assert_eq!(judged.result.flows[0].dcqcn.as_ref().unwrap().cuts, 0);
+}

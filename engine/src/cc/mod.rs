@@ -2,12 +2,14 @@
 
 mod control;
 mod dcqcn;
+mod gaps;
 mod notification;
 mod pacer;
 mod params;
 
 pub use control::RateControl;
 pub use dcqcn::{DcqcnState, ReactionPoint};
+pub use gaps::Gaps;
 pub use notification::{CnpKey, Mark, NotificationConfig, NotificationPoint};
 pub use pacer::{PaceUnit, Pacer};
 pub use params::{Algorithm, DcqcnParams, KNOBS, Knob, ParamError, Preset};

@@ -4,7 +4,7 @@ use super::QpCounters;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
-use crate::cc::{Mark, NotificationConfig, Pacer, RateControl};
+use crate::cc::{Gaps, Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
     Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
@@ -182,11 +182,18 @@ impl QueuePair {
     /// Paces what it sends from now on; `None` sends as fast as the port takes.
     pub fn set_pacer(&mut self, pacer: Option<Pacer>) {
         self.requester.pacer = pacer;
+        self.watch_gaps();
     }
 
     /// Puts what it sends from now on under congestion control: requests, and responses with data.
     pub fn set_rate_control(&mut self, control: RateControl) {
         self.requester.cc = control;
+        self.watch_gaps();
+    }
+
+    /// The gaps between its requests with data, where they are paced or under congestion control.
+    pub fn gaps(&self) -> Option<&Gaps> {
+        self.requester.gaps.as_deref()
     }
 
     /// Its congestion control.
@@ -435,6 +442,11 @@ impl QueuePair {
             return Err(DropReason::PkeyMismatch);
         }
         Ok(())
+    }
+
+    fn watch_gaps(&mut self) {
+        let spaced = self.requester.pacer.is_some() || !matches!(self.requester.cc, RateControl::Fixed);
+        self.requester.gaps = spaced.then(Box::default);
     }
 
     fn connect(&mut self, attrs: &RtrAttrs) {

@@ -2,7 +2,7 @@
 
 use super::qp::{Conn, Sent, Transmit};
 use super::segment::Segment;
-use crate::cc::{Pacer, RateControl};
+use crate::cc::{Gaps, Pacer, RateControl};
 use crate::units::{Duration, Instant, Mtu, Psn};
 use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
@@ -54,6 +54,8 @@ pub(super) struct Requester {
     pub(super) pacer: Option<Pacer>,
     /// Congestion control of all that the queue pair sends but ACKs, NAKs and CNPs.
     pub(super) cc: RateControl,
+    /// The gaps between packets with data, where something spaces them.
+    pub(super) gaps: Option<Box<Gaps>>,
 }
 
 /// A posted send request.
@@ -107,6 +109,7 @@ impl Requester {
             failure: None,
             pacer: None,
             cc: RateControl::Fixed,
+            gaps: None,
         }
     }
 
@@ -547,6 +550,11 @@ impl Requester {
             pacer.sent(now, packets, frame_bytes, payload_bytes);
         }
         self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
+        if let Some(gaps) = &mut self.gaps
+            && sent.payload != 0
+        {
+            gaps.note(now);
+        }
     }
 }
 

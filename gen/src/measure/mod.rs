@@ -4,7 +4,7 @@ mod latency;
 
 pub use latency::Latency;
 
-use roce_engine::cc::DcqcnState;
+use roce_engine::cc::{DcqcnState, Gaps};
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn, Rate};
 use roce_engine::verbs::CompletionStatus;
@@ -169,6 +169,8 @@ pub struct FlowSample {
     pub stats: FlowStats,
     /// Latencies since the last sample.
     pub latency: Latency,
+    /// Gaps between packets with data, since the start.
+    pub gaps: Gaps,
 }
 
 /// What one worker knows of a port.

@@ -15,6 +15,7 @@ pub use result::{FlowResult, RunResult};
 use crate::config::{Scenario, Verb};
 use crate::measure::{FlowStats, Latency};
 use crate::run::Environment;
+use roce_engine::cc::Gaps;
 use roce_engine::io::dpdk::PortStats;
 use roce_engine::io::pcap::Capture;
 use roce_engine::units::{Duration, Instant, Rate};
@@ -34,6 +35,8 @@ pub struct FlowMeasure {
     pub elapsed: Duration,
     /// Latencies of all messages that ended after the warm-up.
     pub latency: Latency,
+    /// Gaps between packets with data, in the span of the measurement.
+    pub gaps: Gaps,
     /// The line rate that shares are of.
     pub line_rate: Option<Rate>,
     /// What the other process said: messages received, verified, wrong.

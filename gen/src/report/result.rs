@@ -7,7 +7,10 @@ use crate::config::{Flow, Scenario};
 use crate::measure::{Latency, Reactions};
 use crate::plan::FlowPlan;
 use crate::run::Environment;
+use roce_engine::cc::Gaps;
+use roce_engine::fabric::Action;
 use roce_engine::transport::QpCounters;
+use roce_engine::units::Duration;
 use roce_engine::wire::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -102,10 +105,29 @@ pub struct FlowResult {
     /// What DCQCN came to, where it was at work and this process sends the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dcqcn: Option<DcqcnResult>,
+    /// The time between packets with data of a queue pair, in the measured span, where its flow is
+    /// paced or under congestion control and sends them with its requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_gap_ns: Option<GapResult>,
     /// From when a message was due or posted to its completion; `null` without messages.
     pub latency_ns: Option<LatencyResult>,
     /// Counters of both sides' queue pairs, since the start.
     pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// Gaps in nanoseconds, by the clock of the poll loop: packets of one turn leave at one time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GapResult {
+    /// Gaps.
+    pub count: u64,
+    /// The mean.
+    pub mean: u64,
+    /// The median; percentiles are right to 1/16.
+    pub p50: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
 }
 
 /// What DCQCN came to, at the end of the measured span.
@@ -298,9 +320,23 @@ impl FlowResult {
             retransmits: counters.retransmits,
             cc: flow.cc.as_str(),
             dcqcn: m.end.reactions.as_ref().map(DcqcnResult::of),
+            packet_gap_ns: GapResult::of(&m.gaps),
             latency_ns: LatencyResult::of(&m.latency),
             counters: counters.values().collect(),
         }
+    }
+}
+
+impl GapResult {
+    fn of(gaps: &Gaps) -> Option<GapResult> {
+        let p = |percent| gaps.percentile(percent).map(Duration::as_nanos);
+        Some(GapResult {
+            count: gaps.count(),
+            mean: gaps.mean()?.as_nanos(),
+            p50: p(50.0)?,
+            p99: p(99.0)?,
+            max: p(100.0)?,
+        })
     }
 }
 
@@ -398,10 +434,36 @@ fn balance(s: &Scenario, run: &Finished) -> (bool, Vec<String>) {
             ));
         }
     }
+    wrong.extend(lost_cnps(s, run));
     if run.cq_overflow != 0 {
         wrong.push(format!("{} completions were lost: completion queue full", run.cq_overflow));
     }
     (wrong.is_empty(), wrong)
+}
+
+/// Where both ends are ours and no frame was lost, every CNP that was sent has come.
+fn lost_cnps(s: &Scenario, run: &Finished) -> Vec<String> {
+    let lossless = |p: &PortMeasure| {
+        let lost = p.driver_stats.rx_missed + p.driver_stats.rx_nombuf + p.tail_dropped;
+        lost + p.counters.dropped_total() + p.counters.tx_dropped == 0
+    };
+    if !s.impairs.iter().all(|i| i.rules.iter().all(|r| r.action == Action::MarkCe)) {
+        return Vec::new();
+    }
+    let ours = |f: &Flow| s.ports[f.from].is_local() && s.ports[f.to].is_local();
+    let flows = s.flows.iter().zip(&run.flows).filter(|(f, m)| ours(f) && m.last.failed == 0);
+    let wrong = flows.filter_map(|(flow, m)| {
+        let sum = |of: fn(&QpCounters) -> u64| m.last.counters.iter().map(of).sum::<u64>();
+        let (sent, handled) = (sum(|c| c.np_cnp_sent), sum(|c| c.rp_cnp_handled));
+        let ignored = sum(|c| c.rp_cnp_ignored);
+        (sent != handled + ignored).then(|| {
+            format!(
+                "flow \"{}\": {sent} CNPs were sent, {handled} handled and {ignored} ignored, though no frame was lost",
+                flow.name
+            )
+        })
+    });
+    if run.ports.iter().all(lossless) { wrong.collect() } else { Vec::new() }
 }
 
 /// What went wrong in a flow, in words.

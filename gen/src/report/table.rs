@@ -14,6 +14,7 @@ impl fmt::Display for RunResult {
         writeln!(f)?;
         latencies(f, &self.flows)?;
         writeln!(f)?;
+        gaps(f, &self.flows)?;
         reactions(f, &self.flows)?;
         for p in &self.ports {
             write!(
@@ -122,6 +123,27 @@ fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
         writeln!(f, "{line}  {verified}")?;
     }
     Ok(())
+}
+
+/// The time between the packets of a queue pair, where something spaces them.
+fn gaps(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    if flows.iter().all(|r| r.packet_gap_ns.is_none()) {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "{:<14} {:>12} {:>10} {:>10} {:>10} {:>10}",
+        "packet gap", "gaps", "mean", "p50", "p99", "max"
+    )?;
+    for r in flows {
+        let Some(g) = r.packet_gap_ns else { continue };
+        write!(f, "{:<14} {:>12}", r.name, g.count)?;
+        for ns in [g.mean, g.p50, g.p99, g.max] {
+            write!(f, " {:>10}", Duration::from_nanos(ns).to_string())?;
+        }
+        writeln!(f)?;
+    }
+    writeln!(f)
 }
 
 /// What congestion control came to, where there was one.

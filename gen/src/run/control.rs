@@ -14,6 +14,7 @@ use crate::measure::{FlowStats, Latency, PortSample, Sample};
 use crate::report::{Finished, FlowMeasure, Interval, Judged, PortMeasure, WorkerMeasure};
 use crate::workload::Command;
 use anyhow::Result;
+use roce_engine::cc::Gaps;
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
 use roce_engine::io::impaired::Impaired;
 use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
@@ -50,6 +51,8 @@ pub(crate) struct View {
     pub(crate) flows: Vec<FlowStats>,
     /// By flow: latencies since the view before.
     pub(crate) latency: Vec<Latency>,
+    /// By flow: gaps between packets with data, since the start.
+    pub(crate) gaps: Vec<Gaps>,
     pub(crate) ports: Vec<EndpointCounters>,
     pub(crate) cq_overflow: u64,
     pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
@@ -366,6 +369,7 @@ impl View {
         View {
             flows: vec![FlowStats::default(); s.flows.len()],
             latency: vec![Latency::default(); s.flows.len()],
+            gaps: vec![Gaps::default(); s.flows.len()],
             ports: vec![EndpointCounters::default(); s.ports.len()],
             cq_overflow: 0,
             workers: Vec::new(),
@@ -380,6 +384,9 @@ impl View {
         for ((stats, latency), more) in self.flows.iter_mut().zip(&mut self.latency).zip(&sample.flows) {
             stats.add(&more.stats);
             latency.add(&more.latency);
+        }
+        for (gaps, more) in self.gaps.iter_mut().zip(&sample.flows) {
+            gaps.add(&more.gaps);
         }
         for PortSample { port, counters, cq_overflow } in &sample.ports {
             self.ports[*port].add(counters);
@@ -462,6 +469,7 @@ pub(crate) fn flow_measures(
                 last: last.flows[f],
                 elapsed: until.since(sampled(base)),
                 latency,
+                gaps: end.gaps[f].since(&base.gaps[f]),
                 line_rate: facts[flow.data_from()].line_rate,
                 peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
             }

@@ -142,7 +142,7 @@ impl Generator {
         done: &Completion,
     ) {
         let lane = &mut self.lanes[index as usize];
-        let FlowSample { stats, latency } = &mut self.flows[lane.flow()];
+        let FlowSample { stats, latency, .. } = &mut self.flows[lane.flow()];
         let Some(message) = lane.end_message() else { return };
         stats.last = now;
         if done.status == CompletionStatus::Success {
@@ -227,15 +227,20 @@ impl Generator {
             flow.stats.outstanding = 0;
             flow.stats.counters = [QpCounters::default(); 2];
             flow.stats.reactions = None;
+            flow.gaps.reset();
         }
         for lane in &self.lanes {
-            let stats = &mut self.flows[lane.flow()].stats;
+            let flow = &mut self.flows[lane.flow()];
+            let stats = &mut flow.stats;
             stats.outstanding += u64::from(lane.in_flight());
             if lane.is_sender() {
                 stats.sampled = now;
             }
             if let Some(qp) = endpoints[lane.endpoint()].qp(lane.qpn()) {
                 stats.counters[usize::from(!lane.is_sender())].add(&qp.counters());
+                if let Some(gaps) = qp.gaps() {
+                    flow.gaps.add(gaps);
+                }
                 if let Some(state) = qp.rate_control().state(now).filter(|_| lane.sends_data()) {
                     stats.note_reaction(&state);
                 }
@@ -244,6 +249,7 @@ impl Generator {
         sample.idle = self.flows.iter().all(|f| f.stats.outstanding == 0);
         for (to, from) in sample.flows.iter_mut().zip(&mut self.flows) {
             to.stats = from.stats;
+            to.gaps.clone_from(&from.gaps);
             // The filled histogram goes, the empty one that came stays.
             to.latency.reset();
             std::mem::swap(&mut to.latency, &mut from.latency);

@@ -207,6 +207,22 @@ fn impaired_loopback() {
     }
 }
 
+#[test]
+fn dcqcn_loopback() {
+    let _machine = Machine::take();
+    // How fast the second flow is, and how many marks there are, is up to the machine.
+    let more = ["--set", "expect=[]", "--json"];
+    let result = judge(&short("dcqcn-loopback.toml", &["reacts", "steady"], &more), 2);
+    let [reacts, steady] = list(&result, "/flows") else { panic!("two flows") };
+    assert_eq!((text(reacts, "/cc"), text(steady, "/cc")), ("dcqcn", "none"));
+    let count = |flow: &Value, name: &str| int(flow, &format!("/counters/{name}"));
+    assert!(count(reacts, "np_cnp_sent") > 0);
+    assert_eq!(count(reacts, "np_cnp_sent"), count(reacts, "rp_cnp_handled"));
+    assert_eq!(count(steady, "np_cnp_sent"), count(steady, "rp_cnp_ignored"));
+    assert!(int(reacts, "/dcqcn/cuts") > 0 && steady.get("dcqcn").is_none());
+    assert!(int(steady, "/packet_gap_ns/count") > 0);
+}
+
 /// Each file is tested: here, by `sim.rs` or, where it needs root, by `scripts/test-namespaces`.
 #[test]
 fn no_file_is_left_out() {
@@ -214,7 +230,15 @@ fn no_file_is_left_out() {
     let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
     names.sort();
-    let here = ["impaired-loopback", "latency", "line-rate-100g", "loopback", "mixed-verbs", "null-tx"];
+    let here = [
+        "dcqcn-loopback",
+        "impaired-loopback",
+        "latency",
+        "line-rate-100g",
+        "loopback",
+        "mixed-verbs",
+        "null-tx",
+    ];
     let elsewhere = ["loss-cliff", "tap"];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
     known.sort();
