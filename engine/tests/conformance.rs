@@ -197,8 +197,8 @@ fn scenarios() -> Vec<Scenario> {
             "10 SEND with invalidate of no key",
             1,
             |p, _| vec![p.frame(Opcode::RC_SEND_ONLY_INV, 0, true, &[0, 0, 0xB, 0xAD], &[1])],
-            &["ACKNOWLEDGE 0 0x62 msn 0"],
-            &[(0, RemAccessErr)],
+            &[],
+            &[(0, RemInvReqErr)],
             Err,
         ),
         base(

@@ -457,10 +457,25 @@ fn send_with_invalidate() {
     assert_eq!(s.side.done.completions[0].invalidated, Some(mr.key.0));
     let read = s.peer.read(51, (0x1000, mr.key.0, 4));
     assert_eq!(s.say(read), ["ACKNOWLEDGE 51 0x62 msn 1"], "the key is dead");
-    // A key of another domain is none of the peer's business.
+    // A key of another domain is none of the peer's business.  The bytes are delivered already, so
+    // there is nothing to refuse: the queue pair ends without a word.
     let mut s = ready(2);
     let foreign = s.side.mem.register_at(Pd(9), 0x1000, 64, Access::ALL).unwrap();
-    assert_eq!(invalidate(&mut s, 50, foreign.key.0), ["ACKNOWLEDGE 50 0x62 msn 0"]);
-    assert_eq!(s.statuses(), [(0, RemAccessErr), (1, WrFlushErr)]);
+    assert!(invalidate(&mut s, 50, foreign.key.0).is_empty());
+    assert_eq!(s.statuses(), [(0, RemInvReqErr), (1, WrFlushErr)]);
+    assert_eq!(s.state(), QpState::Err);
+    assert!(s.side.done.events.contains(&QpEvent::Fatal(RemInvReqErr)));
     assert!(s.side.mem.local(foreign.key, 0x1000, 64).is_ok());
+}
+
+/// Local keys belong to a protection domain as remote ones do.
+#[test]
+fn a_receive_into_memory_of_another_domain() {
+    let mut s = ready(0);
+    let foreign = s.side.mem.register_at(Pd(9), 0x1000, 64, Access::ALL).unwrap();
+    let sge = Sge { addr: 0x1000, len: 64, lkey: foreign.key };
+    s.side.qp.post_recv(RecvWr { wr_id: 7, sge }).unwrap();
+    assert_eq!(s.request(Opcode::RC_SEND_ONLY, 50, true, b"data"), ["ACKNOWLEDGE 50 0x63 msn 0"]);
+    assert_eq!(s.statuses(), [(7, LocProtErr)]);
+    assert_eq!(s.side.mem.local(foreign.key, 0x1000, 64).unwrap(), [0; 64]);
 }

@@ -193,7 +193,7 @@ impl Requester {
         }
         let sge = wqe.wr.sge;
         if want != 0 {
-            match mem.local_mut(sge.lkey, sge.addr.wrapping_add(u64::from(offset)), want) {
+            match mem.sink(conn.pd, sge.lkey, sge.addr.wrapping_add(u64::from(offset)), want) {
                 Ok(sink) => sink.copy_from_slice(payload),
                 Err(_) => {
                     self.break_head(CompletionStatus::LocProtErr);
@@ -235,7 +235,7 @@ impl Requester {
             return Verdict::Dropped(DropReason::Unsupported);
         };
         let sge = wqe.wr.sge;
-        match mem.local_mut(sge.lkey, sge.addr, 8) {
+        match mem.sink(conn.pd, sge.lkey, sge.addr, 8) {
             Ok(sink) => sink.copy_from_slice(&ack.original.to_ne_bytes()),
             Err(_) => {
                 self.break_head(CompletionStatus::LocProtErr);

@@ -41,6 +41,8 @@ pub(super) enum Message {
 enum Refusal {
     Nak(Syndrome, Option<CompletionStatus>),
     NotReady,
+    /// The key that a SEND is to invalidate is none of ours: it ends the queue pair without a NAK.
+    Invalidate,
 }
 
 const INVALID: Refusal = Refusal::Nak(Syndrome::NAK_INVALID_REQUEST, None);
@@ -150,6 +152,12 @@ impl Responder {
                 self.out.nak(psn, self.msn, Syndrome::rnr(self.min_rnr_timer), false);
                 Verdict::Answered
             }
+            Err(Refusal::Invalidate) => {
+                let status = CompletionStatus::RemInvReqErr;
+                self.fail_receive(status, conn, done);
+                self.failure = Some(status);
+                Verdict::Dropped(DropReason::AccessError)
+            }
             Err(Refusal::Nak(syndrome, status)) => {
                 match syndrome {
                     Syndrome::NAK_INVALID_REQUEST => conn.counters.resp_invalid_request += 1,
@@ -160,14 +168,19 @@ impl Responder {
                     Syndrome::NAK_REMOTE_ACCESS => CompletionStatus::RemAccessErr,
                     _ => CompletionStatus::RemInvReqErr,
                 });
-                if let Some(wr) = self.take_receive() {
-                    conn.counters.resp_cqe_error += 1;
-                    done.complete(failed(conn.qpn, wr.wr_id, WcOpcode::Recv, status));
-                }
+                self.fail_receive(status, conn, done);
                 self.out.nak(psn, self.msn, syndrome, true);
                 self.failure = Some(status);
                 Verdict::Answered
             }
+        }
+    }
+
+    /// The receive request of the SEND that is under way ends with `status`.
+    fn fail_receive(&mut self, status: CompletionStatus, conn: &mut Conn, done: &mut impl Completions) {
+        if let Some(wr) = self.take_receive() {
+            conn.counters.resp_cqe_error += 1;
+            done.complete(failed(conn.qpn, wr.wr_id, WcOpcode::Recv, status));
         }
     }
 
@@ -314,7 +327,7 @@ impl Responder {
         if payload != 0 {
             let to = wr.sge.addr.wrapping_add(u64::from(at));
             let broken = Refusal::Nak(Syndrome::NAK_REMOTE_OPERATIONAL, Some(CompletionStatus::LocProtErr));
-            let sink = mem.local_mut(wr.sge.lkey, to, payload).map_err(|_| broken)?;
+            let sink = mem.sink(conn.pd, wr.sge.lkey, to, payload).map_err(|_| broken)?;
             sink.copy_from_slice(p.payload());
         }
         if matches!(p.info.position, Position::First | Position::Middle) {
@@ -324,7 +337,7 @@ impl Responder {
         let mut completion = received(p, conn, wr.wr_id, WcOpcode::Recv, at + payload);
         if let Some(ieth) = p.ieth() {
             if mem.invalidate(conn.pd, MrKey(ieth.0)).is_err() {
-                return Err(ACCESS);
+                return Err(Refusal::Invalidate);
             }
             completion.invalidated = Some(ieth.0);
         }

@@ -78,7 +78,8 @@ impl Segment {
         let mut bytes = &[][..];
         if payload != 0 {
             let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
-            bytes = mem.local(wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
+            bytes =
+                mem.source(conn.pd, wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
         }
         let solicited = wr.flags.solicited && self.last && has_receive(&wr.op);
         let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };

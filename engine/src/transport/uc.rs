@@ -117,7 +117,7 @@ impl UcReceiver {
         }
         if payload != 0 {
             let to = wr.sge.addr.wrapping_add(u64::from(at));
-            let Ok(sink) = mem.local_mut(wr.sge.lkey, to, payload) else {
+            let Ok(sink) = mem.sink(conn.pd, wr.sge.lkey, to, payload) else {
                 self.message = Message::None;
                 self.failure = Some(wr);
                 return Err(DropReason::AccessError);

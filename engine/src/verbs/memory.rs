@@ -229,6 +229,27 @@ impl Memory {
         Ok(&mut region.bytes[at..at + len as usize])
     }
 
+    /// The bytes of `va .. va + len` that a queue pair in `pd` sends.
+    #[inline]
+    pub fn source(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
+        let region = &self.regions[self.slot(key)?];
+        if region.pd != pd {
+            return Err(AccessError::Domain);
+        }
+        let at = region.range(va, len)?;
+        Ok(&region.bytes[at..at + len as usize])
+    }
+
+    /// The bytes of `va .. va + len` that a queue pair in `pd` receives into.
+    #[inline]
+    pub fn sink(&mut self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&mut [u8], AccessError> {
+        let slot = self.slot(key)?;
+        if self.regions[slot].pd != pd {
+            return Err(AccessError::Domain);
+        }
+        self.local_mut(key, va, len)
+    }
+
     /// Fills a region that the owner itself may not write through a queue pair.
     pub fn fill(&mut self, key: MrKey, fill: impl FnOnce(&mut [u8])) -> Result<(), AccessError> {
         let slot = self.slot(key)?;
@@ -382,6 +403,11 @@ mod tests {
         assert_eq!(write(&memory, Pd(2), read_only.key), Err(AccessError::Domain));
         assert_eq!(write(&memory, Pd(1), MrKey(mr.key.0 ^ 1)), Err(AccessError::Key));
         assert_eq!(memory.local_mut(read_only.key, read_only.va, 1).unwrap_err(), AccessError::Right);
+        assert_eq!(memory.source(Pd(1), read_only.key, read_only.va, 64).unwrap(), [0; 64]);
+        assert_eq!(memory.source(Pd(2), read_only.key, read_only.va, 1), Err(AccessError::Domain));
+        assert_eq!(memory.sink(Pd(1), read_only.key, read_only.va, 1), Err(AccessError::Right));
+        assert_eq!(memory.sink(Pd(2), mr.key, mr.va, 1), Err(AccessError::Domain));
+        assert_eq!(memory.sink(Pd(1), mr.key, mr.va, 1).unwrap(), [0]);
         assert_eq!(memory.register(Pd(1), 1, Access::REMOTE_WRITE).unwrap_err(), RegisterError::Rights);
     }
 

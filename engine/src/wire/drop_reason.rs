@@ -57,8 +57,6 @@ reasons! {
     BadTver = "bad_tver",
     /// The invariant CRC is wrong.
     Icrc = "rx_icrc_errors",
-    /// The destination address is not the port's.
-    NotForUs = "not_for_us",
     /// No such QP.
     NoQp = "no_qp",
     /// The QP's state takes no such packet.
