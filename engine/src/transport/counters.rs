@@ -99,6 +99,8 @@ counters! {
         rx_read_requests,
         /// Atomic requests executed.
         rx_atomic_requests,
+        /// Datagrams received with a wrong Q_Key.
+        qkey_viol_cntr,
         /// Packets received with ECN congestion experienced.
         np_ecn_marked_roce_packets,
         /// CNPs sent.

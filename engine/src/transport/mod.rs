@@ -13,6 +13,7 @@ mod responder;
 mod response;
 mod segment;
 mod uc;
+mod ud;
 
 pub use counters::QpCounters;
 pub use qp::{QpConfig, QueuePair, Sent, Transmit, Verdict};

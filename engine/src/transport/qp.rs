@@ -4,13 +4,15 @@ use super::QpCounters;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
+use super::ud::{self, Datagrams};
 use crate::cc::{Gaps, Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
-    Access, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
-    QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, SendWr, Transition, WcOpcode,
+    Access, Ah, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
+    QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, RtsAttrs, SendOp, SendWr, Transition, UdAttrs,
+    WcOpcode,
 };
-use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, Packet, Template};
+use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, MacAddr, Packet, Route, Template};
 
 /// What a queue pair is made with; it does not change in its life.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,8 @@ pub(super) struct Conn {
     pub(super) mtu: Mtu,
     pub(super) access: Access,
     pub(super) unreliable: bool,
+    pub(super) datagrams: Datagrams,
+    /// The headers to the peer; a datagram queue pair has none and takes those of address handles.
     pub(super) template: Template,
     pub(super) counters: QpCounters,
 }
@@ -221,7 +225,7 @@ impl QueuePair {
 
     /// Changes the state.  Work that the change flushes completes into `done`.
     pub fn modify(&mut self, transition: Transition, done: &mut impl Completions) -> Result<(), ModifyError> {
-        transition.check(self.state)?;
+        transition.check(self.state, self.ty)?;
         match transition {
             Transition::Reset => self.reset(),
             Transition::Init(attrs) => {
@@ -232,6 +236,13 @@ impl QueuePair {
             Transition::Rtr(attrs) => self.connect(&attrs),
             Transition::Rts(attrs) => {
                 self.requester.start(&attrs);
+                self.state = QpState::Rts;
+            }
+            Transition::InitUd(attrs) => self.open(&attrs),
+            Transition::RtrUd => self.state = QpState::Rtr,
+            Transition::RtsUd(sq_psn) => {
+                let never = RtsAttrs { sq_psn, timeout: 0, retry_cnt: 0, rnr_retry: 0, max_rd_atomic: 0 };
+                self.requester.start(&never);
                 self.state = QpState::Rts;
             }
             Transition::Sqd => {
@@ -245,12 +256,24 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Makes an address handle of a datagram queue pair that has left RESET: for packets along
+    /// `route`.  It lives until the queue pair goes back there.  `None` for other queue pairs.
+    pub fn create_ah(&mut self, route: &Route) -> Option<Ah> {
+        let conn = self.conn.as_deref_mut().filter(|_| self.ty == QpType::Ud)?;
+        Some(conn.datagrams.create_ah(route, self.pkey))
+    }
+
     /// Queues a send request.
     #[inline]
     pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
         match self.state {
             QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
             state => return Err(PostError::State(state)),
+        }
+        if let SendOp::Datagram(to) = &wr.op
+            && self.conn.as_ref().is_none_or(|c| !c.datagrams.has(to.ah))
+        {
+            return Err(PostError::AddressHandle);
         }
         let mtu = self.conn.as_ref().map_or(Mtu::B256, |c| c.mtu);
         self.requester.post(wr, mtu, self.ty)
@@ -299,11 +322,11 @@ impl QueuePair {
             self.after_requester(done);
             return verdict;
         }
-        if !self.established && self.state == QpState::Rtr {
+        if !self.established && self.state == QpState::Rtr && self.ty != QpType::Ud {
             self.established = true;
             done.event(self.config.qpn, QpEvent::CommEst);
         }
-        match self.ty {
+        let (verdict, failure) = match self.ty {
             QpType::Rc => {
                 let ahead = conn.counters.out_of_sequence;
                 let verdict = self.responder.on_request(p, conn, &mut self.rq, mem, done);
@@ -311,20 +334,25 @@ impl QueuePair {
                     self.mark.get_or_insert(Mark::SequenceNak);
                 }
                 self.after_responder(done);
-                verdict
+                return verdict;
             }
             QpType::Uc => {
                 let verdict = self.uc.on_request(p, conn, &mut self.rq, mem, done);
-                if let Some(wr) = self.uc.take_failure() {
-                    let status = CompletionStatus::LocProtErr;
-                    conn.counters.resp_cqe_error += 1;
-                    done.event(self.config.qpn, QpEvent::Fatal(status));
-                    done.complete(failed(self.config.qpn, wr.wr_id, WcOpcode::Recv, status));
-                    self.flush(done);
-                }
-                verdict
+                (verdict, self.uc.take_failure())
             }
+            QpType::Ud => {
+                let verdict = ud::on_request(p, conn, &mut self.rq, mem, done);
+                (verdict, conn.datagrams.take_failure())
+            }
+        };
+        if let Some(wr) = failure {
+            let status = CompletionStatus::LocProtErr;
+            conn.counters.resp_cqe_error += 1;
+            done.event(self.config.qpn, QpEvent::Fatal(status));
+            done.complete(failed(self.config.qpn, wr.wr_id, WcOpcode::Recv, status));
+            self.flush(done);
         }
+        verdict
     }
 
     /// Writes the next frame into `slot`, which must hold the largest frame of this queue pair.
@@ -359,12 +387,14 @@ impl QueuePair {
                 let draining = self.state == QpState::Sqd;
                 match self.ty {
                     QpType::Rc => self.requester.transmit(now, conn, mem, slot, draining),
-                    QpType::Uc => self.requester.transmit_unreliable(now, conn, mem, slot, draining, done),
+                    QpType::Uc | QpType::Ud => {
+                        self.requester.transmit_unreliable(now, conn, mem, slot, draining, done)
+                    }
                 }
             }
             _ => Transmit::Idle,
         };
-        if self.requester.failed() || (self.state == QpState::Sqd && self.ty == QpType::Uc) {
+        if self.requester.failed() || (self.state == QpState::Sqd && self.ty != QpType::Rc) {
             self.after_requester(done);
         }
         match (outcome, held) {
@@ -428,13 +458,14 @@ impl QueuePair {
         let class_fits = match p.info.class {
             Class::Rc => self.ty == QpType::Rc,
             Class::Uc => self.ty == QpType::Uc,
+            Class::Ud => self.ty == QpType::Ud,
             Class::Cnp => true,
             _ => false,
         };
         if !class_fits {
             return Err(DropReason::WrongTransport);
         }
-        if p.src() != self.peer || p.dst() != self.own {
+        if p.dst() != self.own || (p.src() != self.peer && self.ty != QpType::Ud) {
             return Err(DropReason::WrongAddress);
         }
         let key = p.bth.pkey;
@@ -459,12 +490,41 @@ impl QueuePair {
             mtu: attrs.mtu,
             access: self.init.access,
             unreliable: self.ty == QpType::Uc,
+            datagrams: Datagrams::default(),
             template: Template::new(&attrs.route, self.pkey, attrs.dest_qpn),
             counters: QpCounters::default(),
         }));
         self.responder.start(attrs);
         self.uc.start(attrs.rq_psn);
         self.state = QpState::Rtr;
+    }
+
+    /// RESET to INIT of a datagram queue pair.
+    fn open(&mut self, attrs: &UdAttrs) {
+        self.pkey = attrs.pkey;
+        self.own = attrs.own;
+        let nowhere = Route {
+            src_mac: MacAddr::default(),
+            dst_mac: MacAddr::default(),
+            vlan: None,
+            src: attrs.own,
+            dst: attrs.own,
+            tos: 0,
+            hop_limit: 0,
+            flow_label: 0,
+            sport: 0,
+        };
+        self.conn = Some(Box::new(Conn {
+            qpn: self.config.qpn,
+            pd: self.config.pd,
+            mtu: attrs.mtu,
+            access: Access::NONE,
+            unreliable: true,
+            datagrams: Datagrams::new(attrs.qkey),
+            template: Template::new(&nowhere, self.pkey, Qpn::new(0)),
+            counters: QpCounters::default(),
+        }));
+        self.state = QpState::Init;
     }
 
     fn reset(&mut self) {
@@ -515,7 +575,7 @@ impl QueuePair {
         match self.ty {
             QpType::Rc => self.flush(done),
             // What goes wrong here does not concern the peer: the receive half lives on.
-            QpType::Uc => {
+            QpType::Uc | QpType::Ud => {
                 self.state = QpState::Sqe;
                 self.flush_sends(done);
             }
@@ -556,5 +616,16 @@ impl QueuePair {
 
 /// A completion of which only `wr_id`, `status` and `qpn` mean anything.
 pub(super) fn failed(qpn: Qpn, wr_id: u64, opcode: WcOpcode, status: CompletionStatus) -> Completion {
-    Completion { wr_id, status, opcode, byte_len: 0, imm: None, invalidated: None, solicited: false, qpn }
+    Completion {
+        wr_id,
+        status,
+        opcode,
+        byte_len: 0,
+        imm: None,
+        invalidated: None,
+        src_qp: None,
+        grh: false,
+        solicited: false,
+        qpn,
+    }
 }

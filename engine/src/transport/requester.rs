@@ -145,7 +145,11 @@ impl Requester {
     #[inline]
     pub(super) fn post(&mut self, wr: SendWr, mtu: Mtu, ty: QpType) -> Result<(), PostError> {
         let len = wr.sge.len;
+        if matches!(wr.op, SendOp::Datagram(_)) != (ty == QpType::Ud) {
+            return Err(PostError::Unsupported);
+        }
         match wr.op {
+            SendOp::Datagram(_) if len > mtu.bytes() as u32 => return Err(PostError::Length(len)),
             _ if len > MAX_MESSAGE => return Err(PostError::Length(len)),
             SendOp::Read { .. } if mtu.packets(len) >= 1 << 23 => return Err(PostError::Length(len)),
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } if len != 8 => {
@@ -568,6 +572,8 @@ fn complete(conn: &Conn, wqe: &Wqe, done: &mut impl Completions) {
             byte_len: wqe.wr.sge.len,
             imm: None,
             invalidated: None,
+            src_qp: None,
+            grh: false,
             solicited: false,
             qpn: conn.qpn,
         });
@@ -576,7 +582,7 @@ fn complete(conn: &Conn, wqe: &Wqe, done: &mut impl Completions) {
 
 const fn wc_opcode(op: &SendOp) -> WcOpcode {
     match op {
-        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => WcOpcode::Send,
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::Datagram(_) => WcOpcode::Send,
         SendOp::Write { .. } | SendOp::WriteImm { .. } => WcOpcode::RdmaWrite,
         SendOp::Read { .. } => WcOpcode::RdmaRead,
         SendOp::CompareSwap { .. } => WcOpcode::CompareSwap,
@@ -588,6 +594,7 @@ const fn wc_opcode(op: &SendOp) -> WcOpcode {
 mod tests {
     use super::*;
     use crate::transport::QpCounters;
+    use crate::transport::ud::Datagrams;
     use crate::units::Qpn;
     use crate::verbs::{Access, CompletionQueue, Pd, SendFlags, Sge};
     use crate::wire::{Gid, MacAddr, Route, Template};
@@ -613,6 +620,7 @@ mod tests {
             mtu: Mtu::B256,
             access: Access::NONE,
             unreliable: false,
+            datagrams: Datagrams::default(),
             template: Template::new(&route, 0xFFFF, Qpn::new(3)),
             counters: QpCounters::default(),
         };

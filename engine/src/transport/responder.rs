@@ -463,6 +463,8 @@ pub(super) fn received(p: &Packet<'_>, conn: &Conn, wr_id: u64, opcode: WcOpcode
         byte_len: len,
         imm: p.imm().map(|imm| imm.0),
         invalidated: None,
+        src_qp: None,
+        grh: false,
         solicited: p.bth.solicited,
         qpn: conn.qpn,
     }

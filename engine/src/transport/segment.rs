@@ -1,6 +1,7 @@
 //! How a send request becomes packets.
 
 use super::qp::{Conn, Sent};
+use super::ud;
 use crate::units::Psn;
 use crate::verbs::{CompletionStatus, Memory, SendOp, SendWr};
 use crate::wire::{AtomicEth, Head, Ieth, ImmDt, Opcode, Reth, Stamp};
@@ -28,6 +29,9 @@ impl Segment {
         slot: &mut [u8],
     ) -> Result<Sent, CompletionStatus> {
         let k = self.index;
+        if let SendOp::Datagram(to) = &wr.op {
+            return ud::write(wr, to, self.psn, conn, mem, slot);
+        }
         let uc = conn.unreliable;
         let opcode = opcode_of(&wr.op, k == 0, self.last, uc);
         let at = conn.template.headers_len();
@@ -36,7 +40,7 @@ impl Segment {
         let mut head = Head::new();
         let body = head.from(at);
         match wr.op {
-            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => {}
+            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::Datagram(_) => {}
             SendOp::Write { raddr, rkey } | SendOp::WriteImm { raddr, rkey, .. } => {
                 if k == 0 {
                     Reth { va: raddr, rkey: rkey.0, len: wr.sge.len }.emit(body);
@@ -97,6 +101,7 @@ const fn has_receive(op: &SendOp) -> bool {
 #[inline]
 const fn opcode_of(op: &SendOp, first: bool, last: bool, uc: bool) -> Opcode {
     let rc = match (op, first, last) {
+        (SendOp::Datagram(_), _, _) => Opcode::UD_SEND_ONLY,
         (SendOp::Send, true, true) => Opcode::RC_SEND_ONLY,
         (SendOp::SendImm(_), true, true) => Opcode::RC_SEND_ONLY_IMM,
         (SendOp::SendInv(_), true, true) => Opcode::RC_SEND_ONLY_INV,

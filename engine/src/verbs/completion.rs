@@ -86,6 +86,11 @@ pub struct Completion {
     pub imm: Option<u32>,
     /// The key that the peer's SEND invalidated.
     pub invalidated: Option<u32>,
+    /// The queue pair that sent it, of a received datagram.
+    pub src_qp: Option<Qpn>,
+    /// The first [`GRH_LEN`](crate::verbs::GRH_LEN) bytes of the buffer hold the network header;
+    /// `byte_len` counts them.
+    pub grh: bool,
     /// The peer asked for a solicited event.
     pub solicited: bool,
     /// The queue pair.

@@ -2,6 +2,7 @@
 //! requests, completions and the states of a queue pair.
 
 mod completion;
+mod datagram;
 mod memory;
 mod ring;
 mod state;
@@ -10,6 +11,7 @@ mod work;
 pub use completion::{
     Completion, CompletionQueue, CompletionStatus, Completions, CqEntry, QpEvent, WcOpcode,
 };
+pub use datagram::{Ah, Datagram, GRH_LEN, UdAttrs};
 pub use memory::{Access, AccessError, Memory, MemoryRegion, MrKey, Pd, RegisterError};
 pub(crate) use ring::Ring;
 pub use state::{InitAttrs, ModifyError, QpState, QpType, RtrAttrs, RtsAttrs, Transition};

@@ -1,7 +1,7 @@
 //! The states of a queue pair and the attributes that each transition needs.
 
 use crate::units::{Mtu, Psn, Qpn};
-use crate::verbs::Access;
+use crate::verbs::{Access, UdAttrs};
 use crate::wire::Route;
 
 /// The transport service of a queue pair.
@@ -11,6 +11,8 @@ pub enum QpType {
     Rc,
     /// Unreliable connection.
     Uc,
+    /// Unreliable datagram.
+    Ud,
 }
 
 /// The state of a queue pair.  The numbers are those of verbs.
@@ -85,6 +87,12 @@ pub enum Transition {
     Rtr(Box<RtrAttrs>),
     /// RTR to RTS.
     Rts(RtsAttrs),
+    /// RESET to INIT of a datagram queue pair.
+    InitUd(UdAttrs),
+    /// INIT to RTR of a datagram queue pair.
+    RtrUd,
+    /// RTR to RTS of a datagram queue pair, whose first datagram has this PSN.
+    RtsUd(Psn),
     /// RTS to SQD.
     Sqd,
     /// SQD back to RTS.
@@ -104,6 +112,9 @@ pub enum ModifyError {
         /// The wanted state.
         to: QpState,
     },
+    /// The transition is for another type of queue pair.
+    #[error("a queue pair of type {0:?} has another transition from this state")]
+    Type(QpType),
     /// An attribute is out of its range.
     #[error("attribute {0} is out of range")]
     Attribute(&'static str),
@@ -114,22 +125,23 @@ impl Transition {
     pub const fn to(&self) -> QpState {
         match self {
             Transition::Reset => QpState::Reset,
-            Transition::Init(_) => QpState::Init,
-            Transition::Rtr(_) => QpState::Rtr,
-            Transition::Rts(_) | Transition::Resume => QpState::Rts,
+            Transition::Init(_) | Transition::InitUd(_) => QpState::Init,
+            Transition::Rtr(_) | Transition::RtrUd => QpState::Rtr,
+            Transition::Rts(_) | Transition::RtsUd(_) | Transition::Resume => QpState::Rts,
             Transition::Sqd => QpState::Sqd,
             Transition::Err => QpState::Err,
         }
     }
 
-    /// Whether the transition exists from `from` and its attributes are in range.
-    pub fn check(&self, from: QpState) -> Result<(), ModifyError> {
+    /// Whether the transition exists from `from` for a queue pair of type `ty`, and its attributes
+    /// are in range.
+    pub fn check(&self, from: QpState, ty: QpType) -> Result<(), ModifyError> {
         use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
         let legal = match self {
             Transition::Reset => true,
-            Transition::Init(_) => from == Reset,
-            Transition::Rtr(_) => from == Init,
-            Transition::Rts(_) => from == Rtr,
+            Transition::Init(_) | Transition::InitUd(_) => from == Reset,
+            Transition::Rtr(_) | Transition::RtrUd => from == Init,
+            Transition::Rts(_) | Transition::RtsUd(_) => from == Rtr,
             Transition::Sqd => from == Rts,
             Transition::Resume => matches!(from, Sqd | Sqe),
             Transition::Err => !matches!(from, Reset) || from == Err,
@@ -137,9 +149,19 @@ impl Transition {
         if !legal {
             return Result::Err(ModifyError::Transition { from, to: self.to() });
         }
+        let fits = match self {
+            Transition::Init(_) | Transition::Rtr(_) | Transition::Rts(_) => ty != QpType::Ud,
+            Transition::InitUd(_) | Transition::RtrUd | Transition::RtsUd(_) => ty == QpType::Ud,
+            _ => true,
+        };
+        if !fits {
+            return Result::Err(ModifyError::Type(ty));
+        }
         let in_range = |ok: bool, name| if ok { Ok(()) } else { Result::Err(ModifyError::Attribute(name)) };
         match self {
-            Transition::Init(a) => in_range(a.pkey & 0x7FFF != 0, "pkey"),
+            Transition::Init(InitAttrs { pkey, .. }) | Transition::InitUd(UdAttrs { pkey, .. }) => {
+                in_range(pkey & 0x7FFF != 0, "pkey")
+            }
             Transition::Rtr(a) => {
                 in_range(a.max_dest_rd_atomic <= 128, "max_dest_rd_atomic")?;
                 in_range(a.min_rnr_timer <= 31, "min_rnr_timer")
@@ -172,7 +194,8 @@ mod tests {
             QpState::Sqe,
             QpState::Err,
         ];
-        let from = |t: Transition| all.into_iter().filter(|s| t.check(*s).is_ok()).collect::<Vec<_>>();
+        let from =
+            |t: Transition| all.into_iter().filter(|s| t.check(*s, QpType::Rc).is_ok()).collect::<Vec<_>>();
         assert_eq!(from(Transition::Init(init)), [QpState::Reset]);
         assert_eq!(from(Transition::Rts(rts)), [QpState::Rtr]);
         assert_eq!(from(Transition::Sqd), [QpState::Rts]);
@@ -184,13 +207,47 @@ mod tests {
     #[test]
     fn attributes_have_ranges() {
         let rts = RtsAttrs { sq_psn: Psn::new(0), timeout: 32, retry_cnt: 7, rnr_retry: 7, max_rd_atomic: 1 };
-        assert_eq!(Transition::Rts(rts).check(QpState::Rtr), Result::Err(ModifyError::Attribute("timeout")));
+        assert_eq!(
+            Transition::Rts(rts).check(QpState::Rtr, QpType::Rc),
+            Result::Err(ModifyError::Attribute("timeout"))
+        );
         let rts = RtsAttrs { timeout: 0, retry_cnt: 8, ..rts };
         assert_eq!(
-            Transition::Rts(rts).check(QpState::Rtr),
+            Transition::Rts(rts).check(QpState::Rtr, QpType::Rc),
             Result::Err(ModifyError::Attribute("retry_cnt"))
         );
         let init = InitAttrs { access: Access::NONE, pkey: 0x8000 };
-        assert_eq!(Transition::Init(init).check(QpState::Reset), Result::Err(ModifyError::Attribute("pkey")));
+        assert_eq!(
+            Transition::Init(init).check(QpState::Reset, QpType::Uc),
+            Result::Err(ModifyError::Attribute("pkey"))
+        );
+    }
+
+    #[test]
+    fn datagrams_have_transitions_of_their_own() {
+        let own = crate::wire::Gid::default();
+        let init = UdAttrs { pkey: 0xFFFF, qkey: 5, own, mtu: Mtu::B1024 };
+        let rts = RtsAttrs { sq_psn: Psn::new(0), timeout: 0, retry_cnt: 0, rnr_retry: 0, max_rd_atomic: 0 };
+        let steps = [
+            (Transition::InitUd(init), QpState::Reset),
+            (Transition::RtrUd, QpState::Init),
+            (Transition::RtsUd(Psn::new(1)), QpState::Rtr),
+        ];
+        for (step, from) in steps {
+            assert_eq!(step.check(from, QpType::Ud), Ok(()));
+            assert_eq!(step.check(from, QpType::Rc), Result::Err(ModifyError::Type(QpType::Rc)));
+            let to = step.to();
+            assert_eq!(
+                step.check(QpState::Rts, QpType::Ud),
+                Result::Err(ModifyError::Transition { from: QpState::Rts, to })
+            );
+        }
+        let connected = Transition::Rts(rts).check(QpState::Rtr, QpType::Ud);
+        assert_eq!(connected, Result::Err(ModifyError::Type(QpType::Ud)));
+        let nobody = Transition::InitUd(UdAttrs { pkey: 0x8000, ..init });
+        assert_eq!(nobody.check(QpState::Reset, QpType::Ud), Result::Err(ModifyError::Attribute("pkey")));
+        for step in [Transition::Sqd, Transition::Err, Transition::Reset] {
+            assert_eq!(step.check(QpState::Rts, QpType::Ud), Ok(()));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Work requests, and why one may be refused.
 
-use crate::verbs::{MrKey, QpState};
+use crate::verbs::{Datagram, MrKey, QpState};
 
 /// A piece of local memory: where a work request takes or puts its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum SendOp {
     SendImm(u32),
     /// SEND that invalidates a key of the peer's after delivery.
     SendInv(MrKey),
+    /// SEND of a datagram, the only operation of its queue pairs.
+    Datagram(Datagram),
     /// RDMA WRITE to `raddr` under `rkey`.
     Write {
         /// The peer's virtual address.
@@ -123,10 +125,14 @@ pub enum PostError {
     /// The state does not take this kind of request.
     #[error("the queue pair is in state {0:?}, which takes no such request")]
     State(QpState),
-    /// Longer than the longest message, 2^31 bytes, or an atomic of other than 8 bytes.
+    /// Longer than the longest message, 2^31 bytes or the MTU of datagrams, or an atomic of other
+    /// than 8 bytes.
     #[error("a length of {0} bytes is not possible for this operation")]
     Length(u32),
     /// The queue pair's type has no such operation, or it was connected with no READ depth.
     #[error("this queue pair has no such operation")]
     Unsupported,
+    /// The queue pair made no such address handle since it was in RESET.
+    #[error("this queue pair has no such address handle")]
+    AddressHandle,
 }

@@ -98,6 +98,12 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// The bytes of the network header: 20 of IPv4, 40 of IPv6 or a GRH.
+    pub fn network(&self) -> &'a [u8] {
+        let len = if self.is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
+        self.frame.get(self.l3()..self.l3() + len).unwrap_or_default()
+    }
+
     /// The IPv4 header.
     pub fn ipv4(&self) -> Option<Ipv4> {
         if self.is_ipv6 { None } else { Ipv4::parse(self.from(self.l3())) }

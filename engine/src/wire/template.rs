@@ -158,6 +158,13 @@ impl Template {
         }
     }
 
+    /// Packets go to QP `dest_qp` from now on.
+    #[inline]
+    pub fn set_dest_qp(&mut self, dest_qp: Qpn) {
+        let [_, number @ ..] = dest_qp.get().to_be_bytes();
+        self.headers[self.len - Bth::LEN + 5..][..3].copy_from_slice(&number);
+    }
+
     /// Computes and appends the iCRC to the frame that [`Template::stamp`] started in `out`, fills
     /// it up to [`MIN_FRAME`] with zeros and returns its length.
     ///

@@ -8,9 +8,9 @@ use crate::io::{BURST, Frame, FrameMut, PacketIo};
 use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
 use crate::verbs::{
-    CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr, Transition,
+    Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr, Transition,
 };
-use crate::wire::{DropReason, Vlan, classify_with};
+use crate::wire::{DropReason, Route, Vlan, classify_with};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -182,6 +182,11 @@ impl<I: PacketIo> Endpoint<I> {
     /// All queue pairs.
     pub fn qps(&self) -> impl Iterator<Item = &QueuePair> {
         self.table.iter()
+    }
+
+    /// Makes an address handle of a datagram queue pair; see [`QueuePair::create_ah`].
+    pub fn create_ah(&mut self, qpn: Qpn, route: &Route) -> Option<Ah> {
+        self.qp_mut(qpn)?.create_ah(route)
     }
 
     /// Changes a queue pair's state; `None` when there is no such queue pair.
