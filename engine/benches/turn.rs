@@ -91,6 +91,8 @@ fn worker(read: bool, size: u32, mtu: Mtu, depth: u32, qps: u32) -> Worker<MemPo
             pd: PD,
             max_send_wr: depth,
             max_recv_wr: 0,
+            srq: None,
+            credits: false,
             window: 1024,
             ack_interval: 16,
         };

@@ -25,6 +25,8 @@ fn ud_in_init(index: u8, own: Gid) -> Side {
         pd: PD,
         max_send_wr: 8,
         max_recv_wr: 8,
+        srq: None,
+        credits: false,
         window: 1,
         ack_interval: 1,
     });

@@ -61,6 +61,8 @@ fn x07_out_of_bounds() {
         pd: PD,
         max_send_wr: 1,
         max_recv_wr: 1,
+        srq: None,
+        credits: false,
         window: 1,
         ack_interval: 1,
     };

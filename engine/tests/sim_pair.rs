@@ -115,6 +115,8 @@ fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
             pd: PD,
             max_send_wr: 64,
             max_recv_wr: messages as u32 + 1,
+            srq: None,
+            credits: false,
             window: 256,
             ack_interval: 4,
         };

@@ -156,6 +156,8 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 pd: PD,
                 max_send_wr: if sender { spec.depth(sender) } else { 0 },
                 max_recv_wr: if sender { 0 } else { spec.depth(sender) },
+                srq: None,
+                credits: false,
                 window: 256,
                 ack_interval: 4,
             };

@@ -97,6 +97,8 @@ impl Machine {
             rnr_retry: 2,
             min_rnr_timer: 1,
             rd_atomic: READS,
+            srq: None,
+            credits: false,
             memory: REGION,
         };
         let mut side = Side::new(0, &setup);

@@ -21,8 +21,9 @@ impl Requester {
         if !psn.is_before(self.high) {
             return Verdict::Dropped(DropReason::GhostAck);
         }
+        let credits = self.credits.hear(p.aeth());
         if psn.is_before(self.una) {
-            return Verdict::Dropped(DropReason::StaleResponse);
+            return if credits { Verdict::Delivered } else { Verdict::Dropped(DropReason::StaleResponse) };
         }
         if p.info.kind != Kind::ReadResponse && !p.payload().is_empty() {
             return Verdict::Dropped(DropReason::Malformed);

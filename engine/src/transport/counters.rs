@@ -73,6 +73,10 @@ counters! {
         local_ack_timeout_err,
         /// Requester: RNR NAKs received.
         rnr_nak_retry_err,
+        /// Requester: messages that waited because the responder had no receive request for them.
+        credit_waits,
+        /// Responder: ACKs sent unasked to tell of receive requests, counted in `acks_sent` too.
+        credit_updates_sent,
         /// Responder: requests refused for want of a receive request.
         out_of_buffer,
         /// Responder: requests answered with NAK 0x61.

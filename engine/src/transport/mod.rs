@@ -7,11 +7,13 @@
 
 mod completer;
 mod counters;
+mod credits;
 mod qp;
 mod requester;
 mod responder;
 mod response;
 mod segment;
+mod shared;
 mod uc;
 mod ud;
 

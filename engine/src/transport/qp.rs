@@ -1,6 +1,7 @@
 //! The queue pair: state, the five calls, and what every packet must satisfy.
 
 use super::QpCounters;
+use super::credits::Advertised;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
@@ -9,7 +10,7 @@ use crate::cc::{Gaps, Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
     Access, Ah, Completion, CompletionStatus, Completions, InitAttrs, Memory, ModifyError, Pd, PostError,
-    QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, RtsAttrs, SendOp, SendWr, Transition, UdAttrs,
+    QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, RtsAttrs, SendOp, SendWr, Srqn, Transition, UdAttrs,
     WcOpcode,
 };
 use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, MacAddr, Packet, Route, Template};
@@ -25,8 +26,14 @@ pub struct QpConfig {
     pub pd: Pd,
     /// Send requests that may be outstanding.
     pub max_send_wr: u32,
-    /// Receive requests that may be posted.
+    /// Receive requests that may be posted; none with a shared receive queue.
     pub max_recv_wr: u32,
+    /// The shared receive queue that it takes receive requests from.
+    pub srq: Option<Srqn>,
+    /// End-to-end credits: ACKs tell the peer how many receive requests wait, and no more messages
+    /// start than the peer has told to have receive requests for.  RC only; with a shared receive
+    /// queue nothing is told.
+    pub credits: bool,
     /// Packets that may be unacknowledged, 1 ..= 2^22.
     pub window: u32,
     /// The responder acknowledges after at most this many packets, 1 ..= 2^22;
@@ -76,6 +83,7 @@ pub(super) struct Conn {
     pub(super) access: Access,
     pub(super) unreliable: bool,
     pub(super) datagrams: Datagrams,
+    pub(super) advertised: Advertised,
     /// The headers to the peer; a datagram queue pair has none and takes those of address handles.
     pub(super) template: Template,
     pub(super) counters: QpCounters,
@@ -103,7 +111,7 @@ pub struct QueuePair {
     requester: Requester,
     responder: Responder,
     uc: UcReceiver,
-    rq: Ring<RecvWr>,
+    pub(super) rq: Ring<RecvWr>,
     counters_before: QpCounters,
     config: QpConfig,
     init: InitAttrs,
@@ -126,10 +134,14 @@ impl QueuePair {
             cnp_tos: 0,
             cnp_pcp: 0,
             conn: None,
-            requester: Requester::new(config.max_send_wr, config.window),
+            requester: Requester::new(
+                config.max_send_wr,
+                config.window,
+                config.credits && config.ty == QpType::Rc,
+            ),
             responder: Responder::new(config.ack_interval),
             uc: UcReceiver::default(),
-            rq: Ring::new(config.max_recv_wr),
+            rq: Ring::new(if config.srq.is_some() { 0 } else { config.max_recv_wr }),
             counters_before: QpCounters::default(),
             config,
             init: InitAttrs { access: Access::NONE, pkey: 0xFFFF },
@@ -146,6 +158,12 @@ impl QueuePair {
     #[inline]
     pub fn state(&self) -> QpState {
         self.state
+    }
+
+    /// The shared receive queue that it takes from.
+    #[inline]
+    pub fn srq(&self) -> Option<Srqn> {
+        self.config.srq
     }
 
     /// The peer's queue pair; 0 before RTR.
@@ -165,6 +183,12 @@ impl QueuePair {
             sum.add(&conn.counters);
         }
         sum
+    }
+
+    /// Whether a response waits to be sent.
+    #[inline]
+    pub fn has_response(&self) -> bool {
+        self.responder.has_output()
     }
 
     /// Packets sent and not acknowledged.
@@ -285,7 +309,17 @@ impl QueuePair {
         if self.state == QpState::Reset {
             return Err(PostError::State(self.state));
         }
-        self.rq.push(wr).map_err(|_| PostError::QueueFull)
+        if self.config.srq.is_some() {
+            return Err(PostError::Unsupported);
+        }
+        self.rq.push(wr).map_err(|_| PostError::QueueFull)?;
+        if let Some(conn) = self.conn.as_deref_mut()
+            && self.config.credits
+        {
+            conn.advertised.receives = self.rq.len();
+            self.responder.tell_receives(conn);
+        }
+        Ok(())
     }
 
     /// Takes a packet that is addressed to this queue pair and whose iCRC is right.
@@ -303,8 +337,9 @@ impl QueuePair {
         let Some(conn) = self.conn.as_deref_mut() else { return Verdict::Dropped(DropReason::QpState) };
         if p.ecn() == Ecn::Ce {
             conn.counters.np_ecn_marked_roce_packets += 1;
-            // A CNP breeds no CNP.
-            self.mark = (p.info.kind != Kind::Cnp).then_some(Mark::Congestion);
+            // A CNP breeds no CNP, nor does a datagram: there is no path back to its sender.
+            let answerable = p.info.kind != Kind::Cnp && self.ty != QpType::Ud;
+            self.mark = answerable.then_some(Mark::Congestion);
         }
         if p.info.kind == Kind::Cnp {
             if self.requester.cc.on_cnp(now) {
@@ -365,6 +400,7 @@ impl QueuePair {
         done: &mut impl Completions,
     ) -> Transmit {
         let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
+        conn.advertised.receives = self.rq.len();
         if self.cnps != 0 {
             self.cnps -= 1;
             conn.counters.np_cnp_sent += 1;
@@ -491,6 +527,7 @@ impl QueuePair {
             access: self.init.access,
             unreliable: self.ty == QpType::Uc,
             datagrams: Datagrams::default(),
+            advertised: Advertised::new(self.config.credits && self.config.srq.is_none()),
             template: Template::new(&attrs.route, self.pkey, attrs.dest_qpn),
             counters: QpCounters::default(),
         }));
@@ -521,6 +558,7 @@ impl QueuePair {
             access: Access::NONE,
             unreliable: true,
             datagrams: Datagrams::new(attrs.qkey),
+            advertised: Advertised::new(false),
             template: Template::new(&nowhere, self.pkey, Qpn::new(0)),
             counters: QpCounters::default(),
         }));
@@ -582,21 +620,28 @@ impl QueuePair {
         }
     }
 
-    /// ERR: everything queued completes as flushed, sends first.
+    /// ERR: everything queued completes as flushed, sends first.  What is in a shared receive
+    /// queue stays there.
     fn flush(&mut self, done: &mut impl Completions) {
+        let first = self.state != QpState::Err;
         self.state = QpState::Err;
         self.cnps = 0;
         self.flush_sends(done);
         let qpn = self.config.qpn;
         let mut receives = 0;
         let bound = self.responder.take_receive().or_else(|| self.uc.take_receive());
-        for wr in bound.into_iter().chain(core::iter::from_fn(|| self.rq.pop())) {
+        let shared = self.config.srq.is_some();
+        let queued = core::iter::from_fn(|| if shared { None } else { self.rq.pop() });
+        for wr in bound.into_iter().chain(queued) {
             done.complete(failed(qpn, wr.wr_id, WcOpcode::Recv, CompletionStatus::WrFlushErr));
             receives += 1;
         }
         self.responder.stop();
         if let Some(conn) = self.conn.as_deref_mut() {
             conn.counters.resp_cqe_flush_error += receives;
+        }
+        if first && shared {
+            done.event(qpn, QpEvent::LastWqeReached);
         }
     }
 

@@ -1,9 +1,10 @@
 //! The requester: the send queue, the window, and going back.
 
+use super::credits::{Credits, Gate};
 use super::qp::{Conn, Sent, Transmit};
 use super::segment::Segment;
 use crate::cc::{Gaps, Pacer, RateControl};
-use crate::units::{Duration, Instant, Mtu, Psn};
+use crate::units::{Duration, Instant, Msn, Mtu, Psn};
 use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
     WcOpcode,
@@ -50,6 +51,7 @@ pub(super) struct Requester {
     /// The PSN of the last sequence NAK.
     pub(super) last_nak: Option<Psn>,
     pub(super) drained_told: bool,
+    pub(super) credits: Credits,
     failure: Option<CompletionStatus>,
     pub(super) pacer: Option<Pacer>,
     /// Congestion control of all that the queue pair sends but ACKs, NAKs and CNPs.
@@ -80,7 +82,7 @@ impl Wqe {
 }
 
 impl Requester {
-    pub(super) fn new(capacity: u32, window: u32) -> Requester {
+    pub(super) fn new(capacity: u32, window: u32, credits: bool) -> Requester {
         let window = window.clamp(1, 1 << 22);
         Requester {
             sq: Ring::new(capacity),
@@ -106,6 +108,7 @@ impl Requester {
             held: None,
             last_nak: None,
             drained_told: false,
+            credits: Credits::new(credits),
             failure: None,
             pacer: None,
             cc: RateControl::Fixed,
@@ -209,6 +212,16 @@ impl Requester {
         // All READs and atomics before the cursor were sent, and none behind it is counted.
         if self.cursor_packet == 0 && wqe.wr.flags.fence && self.reads_out != 0 {
             return Transmit::Idle;
+        }
+        let takes_recv = wqe.wr.op.takes_recv();
+        if takes_recv && !self.is_started(self.cursor) {
+            // Requests and their positions are counted from 0 on, messages from 1.
+            let number = Msn::new(self.cursor.wrapping_add(1));
+            let gate = self.credits.gate(now, number, in_flight == 0, self.timeout);
+            if gate != Gate::Open {
+                conn.counters.credit_waits += u64::from(self.credits.note_wait(number));
+                return if let Gate::ShutUntil(at) = gate { Transmit::Wait(at) } else { Transmit::Idle };
+            }
         }
         if let Some(pacer) = &self.pacer
             && !pacer.may_send(now)
@@ -510,6 +523,7 @@ impl Requester {
         counters.retransmits += u64::from(again);
         let Some(wqe) = self.sq.get_mut(self.cursor) else { return };
         let (mut frame_bytes, mut payload_bytes, mut packets) = (sent.len as u64, u64::from(sent.payload), 1);
+        let takes_recv = wqe.wr.op.takes_recv();
         let mut advance = 1;
         if wqe.wr.op.is_read_or_atomic() {
             advance = wqe.packets - self.cursor_packet;
@@ -542,6 +556,7 @@ impl Requester {
         let finished = self.cursor_packet >= wqe.packets;
         if !self.is_started(self.cursor) {
             self.started = self.cursor.wrapping_add(1);
+            self.credits.started(takes_recv);
         }
         if finished {
             self.cursor = self.cursor.wrapping_add(1);
@@ -594,6 +609,7 @@ const fn wc_opcode(op: &SendOp) -> WcOpcode {
 mod tests {
     use super::*;
     use crate::transport::QpCounters;
+    use crate::transport::credits::Advertised;
     use crate::transport::ud::Datagrams;
     use crate::units::Qpn;
     use crate::verbs::{Access, CompletionQueue, Pd, SendFlags, Sge};
@@ -621,10 +637,11 @@ mod tests {
             access: Access::NONE,
             unreliable: false,
             datagrams: Datagrams::default(),
+            advertised: Advertised::new(false),
             template: Template::new(&route, 0xFFFF, Qpn::new(3)),
             counters: QpCounters::default(),
         };
-        let mut requester = Requester::new(2, 1 << 22);
+        let mut requester = Requester::new(2, 1 << 22, false);
         let first = Psn::new(0xFF_0000);
         let attrs = RtsAttrs { sq_psn: first, timeout: 0, retry_cnt: 0, rnr_retry: 0, max_rd_atomic: 0 };
         requester.start(&attrs);

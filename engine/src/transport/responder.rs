@@ -86,6 +86,15 @@ impl Responder {
         self.out.has_urgent()
     }
 
+    /// Receive requests were posted: tells a requester that may wait for them.
+    #[inline]
+    pub(super) fn tell_receives(&mut self, conn: &mut Conn) {
+        if conn.advertised.is_news(self.msn) && self.out.is_empty() {
+            conn.counters.credit_updates_sent += 1;
+            self.out.ack(self.newest.unwrap_or(self.epsn.minus(1)), self.msn);
+        }
+    }
+
     /// The error that ends the queue pair, once.
     #[inline]
     pub(super) fn take_failure(&mut self) -> Option<CompletionStatus> {

@@ -209,7 +209,8 @@ impl Output {
         }
         if let Some((psn, msn)) = self.ack.take() {
             conn.counters.acks_sent += 1;
-            return Ok(Some(acknowledge(conn, slot, psn, msn, Syndrome::ACK_UNLIMITED)));
+            let syndrome = conn.advertised.syndrome(msn);
+            return Ok(Some(acknowledge(conn, slot, psn, msn, syndrome)));
         }
         Ok(None)
     }
@@ -228,7 +229,8 @@ impl Output {
         let resource = &mut self.resources[index];
         if let Some((psn, msn)) = resource.ack_before.take() {
             conn.counters.acks_sent += 1;
-            return Ok(acknowledge(conn, slot, psn, msn, Syndrome::ACK_UNLIMITED));
+            let syndrome = conn.advertised.syndrome(msn);
+            return Ok(acknowledge(conn, slot, psn, msn, syndrome));
         }
         let k = resource.next;
         let psn = resource.first.plus(k);
@@ -275,7 +277,7 @@ fn acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, syndrome: S
 fn atomic_acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, original: u64) -> Sent {
     let at = conn.template.headers_len();
     let mut head = Head::new();
-    Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(head.from(at));
+    Aeth { syndrome: conn.advertised.syndrome(msn), msn }.emit(head.from(at));
     AtomicAckEth { original }.emit(head.from(at + Aeth::LEN));
     finish(conn, slot, &mut head, Opcode::RC_ATOMIC_ACK, psn, Aeth::LEN + AtomicAckEth::LEN, &[])
 }
@@ -297,7 +299,7 @@ fn read_response(
     let mut head = Head::new();
     let mut ext = 0;
     if first || last {
-        Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn }.emit(head.from(conn.template.headers_len()));
+        Aeth { syndrome: conn.advertised.syndrome(msn), msn }.emit(head.from(conn.template.headers_len()));
         ext = Aeth::LEN;
     }
     finish(conn, slot, &mut head, opcode, psn, ext, bytes)

@@ -85,16 +85,11 @@ impl Segment {
             bytes =
                 mem.source(conn.pd, wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
         }
-        let solicited = wr.flags.solicited && self.last && has_receive(&wr.op);
+        let solicited = wr.flags.solicited && self.last && wr.op.takes_recv();
         let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };
         let len = conn.template.write(slot, &mut head, &stamp, ext, bytes);
         Ok(Sent { len, payload, psn: self.psn })
     }
-}
-
-/// Whether the operation takes a receive request at the peer.
-const fn has_receive(op: &SendOp) -> bool {
-    matches!(op, SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::WriteImm { .. })
 }
 
 /// The opcode of a packet, by its place in the message.

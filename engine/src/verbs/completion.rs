@@ -1,6 +1,7 @@
 //! Completions and where they go.
 
 use crate::units::Qpn;
+use crate::verbs::Srqn;
 
 /// How a work request ended.  The numbers are those of verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +107,12 @@ pub enum QpEvent {
     SqDrained,
     /// The queue pair went to ERR because of what the peer sent or did not send.
     Fatal(CompletionStatus),
+    /// A queue pair in error has taken its last receive request from the shared queue, and
+    /// completed what it had taken.
+    LastWqeReached,
+    /// A packet for the queue pair has left fewer requests in its shared receive queue than the
+    /// limit that was armed.
+    SrqLimit(Srqn),
     /// An RDMA WRITE message of the peer's was executed whole.  Verbs keeps quiet about
     /// these; a test endpoint wants to look at the bytes.
     WriteExecuted {

@@ -5,6 +5,7 @@ mod completion;
 mod datagram;
 mod memory;
 mod ring;
+mod srq;
 mod state;
 mod work;
 
@@ -14,5 +15,6 @@ pub use completion::{
 pub use datagram::{Ah, Datagram, GRH_LEN, UdAttrs};
 pub use memory::{Access, AccessError, Memory, MemoryRegion, MrKey, Pd, RegisterError};
 pub(crate) use ring::Ring;
+pub use srq::{SharedReceiveQueue, Srqn};
 pub use state::{InitAttrs, ModifyError, QpState, QpType, RtrAttrs, RtsAttrs, Transition};
 pub use work::{PostError, RecvWr, SendFlags, SendOp, SendWr, Sge};

@@ -76,6 +76,19 @@ impl SendOp {
         matches!(self, SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
     }
 
+    /// Whether the peer needs a receive request for it.
+    #[inline]
+    pub const fn takes_recv(&self) -> bool {
+        matches!(
+            self,
+            SendOp::Send
+                | SendOp::SendImm(_)
+                | SendOp::SendInv(_)
+                | SendOp::Datagram(_)
+                | SendOp::WriteImm { .. }
+        )
+    }
+
     /// Whether local memory is written by the answer.
     #[inline]
     pub const fn writes_local(&self) -> bool {

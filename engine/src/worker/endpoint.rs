@@ -8,7 +8,8 @@ use crate::io::{BURST, Frame, FrameMut, PacketIo};
 use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
 use crate::verbs::{
-    Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr, Transition,
+    Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr,
+    SharedReceiveQueue, Srqn, Transition,
 };
 use crate::wire::{DropReason, Route, Vlan, classify_with};
 use arrayvec::ArrayVec;
@@ -55,6 +56,9 @@ pub enum CreateError {
     /// All numbers are taken.
     #[error("no more than {0} queue pairs are possible on a worker")]
     TooMany(usize),
+    /// There is no such shared receive queue.
+    #[error("this endpoint has no such shared receive queue")]
+    NoSrq,
 }
 
 /// Rings by which the workers of a port hand each other frames that came to the wrong one.
@@ -85,6 +89,7 @@ pub struct Endpoint<I: PacketIo> {
     io: I,
     config: EndpointConfig,
     table: QpTable,
+    srqs: Vec<SharedReceiveQueue>,
     mem: Memory,
     wheel: TimerWheel,
     ready: VecDeque<u32>,
@@ -113,6 +118,7 @@ impl<I: PacketIo> Endpoint<I> {
             io,
             config,
             table: QpTable::new(config.share, config.workers.max(1), generation),
+            srqs: Vec::new(),
             mem: Memory::new(config.secret),
             wheel: TimerWheel::new(Instant::ZERO),
             ready: VecDeque::new(),
@@ -133,6 +139,9 @@ impl<I: PacketIo> Endpoint<I> {
 
     /// Makes a queue pair in RESET; `config.qpn` is set to its number.
     pub fn create_qp(&mut self, mut config: QpConfig) -> Result<Qpn, CreateError> {
+        if config.srq.is_some_and(|srqn| self.srq(srqn).is_none()) {
+            return Err(CreateError::NoSrq);
+        }
         let (local, qpn) = self.table.reserve().ok_or(CreateError::TooMany(self.table.len()))?;
         config.qpn = qpn;
         // Every request completes once, and each may come with an event.
@@ -156,9 +165,30 @@ impl<I: PacketIo> Endpoint<I> {
             pd,
             max_send_wr: depth,
             max_recv_wr: depth,
+            srq: None,
+            credits: false,
             window,
             ack_interval: 16,
         })
+    }
+
+    /// Makes a shared receive queue for `max_wr` requests, for queue pairs that name it when they
+    /// are made.
+    pub fn create_srq(&mut self, max_wr: u32) -> Srqn {
+        self.cq.grow(2 * max_wr as usize);
+        self.srqs.push(SharedReceiveQueue::new(max_wr));
+        Srqn::new(self.srqs.len() as u32 - 1)
+    }
+
+    /// A shared receive queue.
+    pub fn srq(&self, srqn: Srqn) -> Option<&SharedReceiveQueue> {
+        self.srqs.get(srqn.0 as usize)
+    }
+
+    /// A shared receive queue, to post receive requests or to arm its limit.
+    #[inline]
+    pub fn srq_mut(&mut self, srqn: Srqn) -> Option<&mut SharedReceiveQueue> {
+        self.srqs.get_mut(srqn.0 as usize)
     }
 
     /// Ends a queue pair; frames that still come for it are dropped.
@@ -218,7 +248,7 @@ impl<I: PacketIo> Endpoint<I> {
         let local = self.local(qpn)?;
         let qp = self.table.get_mut(local)?.qp.as_mut()?;
         let outcome = qp.post_recv(wr);
-        if qp.next_deadline() == Some(Instant::ZERO) {
+        if qp.has_response() || qp.next_deadline() == Some(Instant::ZERO) {
             self.touch(local);
         }
         Some(outcome)
@@ -442,7 +472,11 @@ impl<I: PacketIo> Endpoint<I> {
                     if self.checks_icrc() && !p.verify_icrc() {
                         Verdict::Dropped(DropReason::Icrc)
                     } else if let Some(qp) = self.table.get_mut(local).and_then(|s| s.qp.as_mut()) {
-                        let verdict = qp.on_packet(now, &p, &mut self.mem, &mut self.cq);
+                        let srq = qp.srq().and_then(|srqn| self.srqs.get_mut(srqn.0 as usize));
+                        let verdict = match srq {
+                            None => qp.on_packet(now, &p, &mut self.mem, &mut self.cq),
+                            Some(srq) => qp.on_packet_shared(now, &p, &mut self.mem, srq, &mut self.cq),
+                        };
                         if let Some(mark) = qp.take_mark()
                             && let Some(point) = &mut self.notification
                             && point.allows(now, mark, local, qp.own(), qp.peer())

@@ -127,6 +127,8 @@ mod tests {
             pd: Pd(0),
             max_send_wr: 1,
             max_recv_wr: 1,
+            srq: None,
+            credits: false,
             window: 1,
             ack_interval: 1,
         })

@@ -43,6 +43,8 @@ pub struct Setup {
     pub access: Access,
     /// Bytes of memory of a side.
     pub memory: usize,
+    pub srq: Option<Srqn>,
+    pub credits: bool,
 }
 
 impl Default for Setup {
@@ -62,6 +64,8 @@ impl Default for Setup {
             rd_atomic: 16,
             access: Access::ALL,
             memory: 1 << 20,
+            srq: None,
+            credits: false,
         }
     }
 }
@@ -105,6 +109,8 @@ impl Side {
             pd: PD,
             max_send_wr: s.depth,
             max_recv_wr: s.recv_depth,
+            srq: s.srq,
+            credits: s.credits,
             window: s.window,
             ack_interval: s.ack_interval,
         });

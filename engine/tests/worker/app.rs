@@ -210,6 +210,8 @@ pub(crate) fn connect<I: PacketIo>(spec: Spec, mut from: Place<'_, I>, mut to: P
             pd: PD,
             max_send_wr: spec.depth,
             max_recv_wr: spec.depth,
+            srq: None,
+            credits: false,
             window: 256,
             ack_interval: 4,
         };

@@ -195,6 +195,8 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             pd: PD,
             max_send_wr: sends,
             max_recv_wr: receives,
+            srq: None,
+            credits: false,
             window: flow.window,
             ack_interval: flow.ack_interval,
         };
