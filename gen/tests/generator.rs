@@ -12,7 +12,7 @@ use roce_engine::wire::{Gid, MacAddr, Route, classify};
 use roce_engine::worker::{Endpoint, EndpointConfig, Worker};
 use roce_gen::config::Verb;
 use roce_gen::measure::{FlowSample, Sample};
-use roce_gen::workload::{Buffers, Command, Generator, Lane, LaneSpec, Pace, Side};
+use roce_gen::workload::{Buffers, Command, Generator, Lane, LaneSpec, Pace, SharedReceives, Side};
 use rtrb::{Consumer, RingBuffer};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -106,6 +106,8 @@ impl PacketIo for Tampered {
 struct Spec {
     verb: Verb,
     uc: bool,
+    /// Receive requests that it puts into the queue that all such flows share.
+    srq: Option<u32>,
     size: u32,
     depth: u32,
     messages: Option<u64>,
@@ -114,7 +116,7 @@ struct Spec {
 
 impl Spec {
     fn new(verb: Verb) -> Spec {
-        Spec { verb, uc: false, size: 3001, depth: 4, messages: Some(50), pace: None }
+        Spec { verb, uc: false, srq: None, size: 3001, depth: 4, messages: Some(50), pace: None }
     }
 
     /// As in a run, who receives from an unreliable connection has room for two bursts.
@@ -145,6 +147,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
     let (answers_b, from_b) = RingBuffer::new(4);
     let mut apps = [answers_a, answers_b]
         .map(|answers| Generator::new(specs.len(), vec![0], answers, Arc::clone(&finished)));
+    let srqn = ends[1].create_srq(specs.iter().filter_map(|s| s.srq).sum());
     for (flow, spec) in specs.iter().enumerate() {
         let sides = [Side::Sender, Side::Receiver];
         let mut halves = Vec::new();
@@ -156,7 +159,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 pd: PD,
                 max_send_wr: if sender { spec.depth(sender) } else { 0 },
                 max_recv_wr: if sender { 0 } else { spec.depth(sender) },
-                srq: None,
+                srq: spec.srq.filter(|_| !sender).map(|_| srqn),
                 credits: false,
                 window: 256,
                 ack_interval: 4,
@@ -219,6 +222,12 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 pace: spec.pace,
                 local,
                 remote,
+                front: 0,
+                datagram: None,
+                shared: spec
+                    .srq
+                    .filter(|_| side == Side::Receiver)
+                    .map(|entries| SharedReceives { srqn, entries }),
             }));
         }
     }
@@ -475,6 +484,25 @@ fn reliable_messages_are_whole_in_the_end() {
     }
 }
 
+/// A message lands in whatever buffer the shared queue has next, and is checked there.
+#[test]
+fn shared_receives_are_anybodys() {
+    // Four messages each are under way for as few receives as that, most of them of the first flow.
+    let specs = [4, 2, 1].map(|entries| Spec { srq: Some(entries), ..Spec::new(Verb::Send) });
+    let mut busy = specs.to_vec();
+    busy.push(Spec { srq: Some(1), ..Spec::new(Verb::SendImm) });
+    for f in rig(&busy, [None, None]).run().ask(Command::Finish) {
+        let s = f.stats;
+        assert_eq!((s.completed, s.received, s.verified, s.verify_errors), (50, 50, 50, 0), "{:?}", s.wrong);
+        assert!(s.is_balanced());
+    }
+    // And a bit that is wrong is found, whosever buffer it lies in.
+    let judge: Judge = Box::new(once(40, |seen| seen.bytes[seen.payload + 9] ^= 1));
+    let flows = rig(&specs, [Some(judge), None]).run().ask(Command::Finish);
+    assert_eq!(flows.iter().map(|f| f.stats.verify_errors).sum::<u64>(), 1);
+    assert_eq!(flows.iter().map(|f| f.stats.verified).sum::<u64>(), 150);
+}
+
 #[test]
 fn messages_are_posted_when_they_are_due() {
     // (messages a second, nanoseconds a turn)
@@ -544,6 +572,7 @@ fn nothing_is_allocated_in_a_turn() {
     let mut specs: Vec<Spec> = Verb::ALL.map(endless).to_vec();
     specs.extend(Verb::ALL.into_iter().filter(|v| *v != Verb::Read).map(|v| Spec { uc: true, ..endless(v) }));
     specs.push(Spec { pace: Some(Pace::new(20_000.0, 1, 0)), ..endless(Verb::Write) });
+    specs.extend([2, 3].map(|entries| Spec { srq: Some(entries), ..endless(Verb::Send) }));
     let mut rig = rig(&specs, [None, None]);
     rig.start();
     rig.turns(2_000, 1_000);

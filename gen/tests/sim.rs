@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use roce_gen::config::{Override, Scenario};
-use roce_gen::report::Judged;
+use roce_gen::report::{FlowResult, Judged};
 use roce_gen::sim::{Cliff, Point, simulate};
 use std::path::Path;
 use std::process::Command;
@@ -146,6 +146,45 @@ fn what_virtual_time_has_no_cable_for() {
     assert_eq!(out.status.code(), Some(2));
     let error = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(error.contains("in virtual time a port is one end of a ring"), "{error}");
+}
+
+/// Datagrams that are lost stay lost; the others are whole, and every PSN and frame is accounted
+/// for.
+#[test]
+fn datagrams_in_virtual_time() {
+    let s = load("datagrams.toml", &["run.duration=5ms", "run.warmup=0ms"]);
+    let clean = simulate(&s, true).unwrap().result;
+    assert!(clean.passed(), "{:?}", clean.reasons);
+    for f in &clean.flows {
+        assert!(f.messages > 1000 && f.messages_lost == 0, "{}: {}", f.name, f.messages);
+        assert_eq!(f.messages_verified, f.messages);
+    }
+    let faults = ["run.seed=3", "impair=[{ flow = \"ud\", loss = \"1%\" }]"];
+    let s =
+        load("datagrams.toml", &[&["run.duration=5ms", "run.warmup=0ms", "expect=[]"][..], &faults].concat());
+    let lossy = simulate(&s, true).unwrap().result;
+    let [ud, imm] = &lossy.flows[..] else { panic!("two flows") };
+    assert!(ud.messages_lost > 10, "{}", ud.messages_lost);
+    assert_eq!((imm.messages_lost, imm.verify_errors), (0, 0), "the other flow has no faults");
+    assert!(lossy.balanced, "{:?}", lossy.reasons);
+}
+
+/// A shared queue that runs dry delays messages and loses none; credits never let it come to that.
+#[test]
+fn receive_queues_in_virtual_time() {
+    let short = ["run.duration=5ms", "run.warmup=0ms"];
+    let run = |more: &[&str]| {
+        let judged = simulate(&load("receive-queues.toml", &[&short[..], more].concat()), true).unwrap();
+        assert!(judged.result.passed(), "{:?}", judged.result.reasons);
+        judged.result.flows
+    };
+    let rnr = |f: &FlowResult| f.counters["rnr_naks_sent"];
+    let enough = run(&[]);
+    assert_eq!((rnr(&enough[0]), rnr(&enough[1])), (0, 0));
+    let dry = run(&["flow.shared.srq=1", "flow.shared.rate=unlimited"]);
+    assert!(rnr(&dry[0]) > 10, "{}", rnr(&dry[0]));
+    assert_eq!(dry[0].messages_verified, dry[0].messages);
+    assert!(dry[1].messages > 100);
 }
 
 /// The same file over live rings: other times, other losses, the same agreement.

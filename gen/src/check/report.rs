@@ -1,6 +1,6 @@
 //! The report as data, in the form that `--json` prints.
 
-use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Role, Scenario, Transport};
+use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Role, Scenario};
 use crate::plan::{FlowPlan, Memory, Packet, Rates, dead_peer};
 use roce_engine::fabric::{Rule, Way};
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub struct FlowReport {
     pub to: String,
     /// What is posted.
     pub verb: &'static str,
-    /// `rc` or `uc`.
+    /// `rc`, `uc` or `ud`.
     pub transport: &'static str,
     /// Bytes of a message.
     pub size_bytes: u32,
@@ -310,10 +310,10 @@ fn rate(rate: FlowRate, line_known: bool) -> String {
 
 /// How, or why not, a peer that is gone is noticed.
 fn timer(s: &Scenario, f: &Flow) -> String {
-    if f.transport == Transport::Uc {
+    if !f.transport.is_reliable() {
         return match s.ports[f.to].device {
             Device::None => "no one is there".to_owned(),
-            _ => "never noticed: uc has no acknowledgements".to_owned(),
+            _ => format!("never noticed: {} has no acknowledgements", f.transport),
         };
     }
     match dead_peer(f) {

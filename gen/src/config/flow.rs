@@ -6,6 +6,7 @@ use super::quantity::parse_flow_rate;
 use super::read::Table;
 use super::sections::check_name;
 use super::validate::{largest_mtu, overhead};
+use crate::workload::receive_depth;
 use roce_engine::units::{Mtu, Psn};
 use roce_engine::wire::Ecn;
 
@@ -37,12 +38,19 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Resu
             format!("a READ of 2^23 packets or more is not possible: lower it or raise mtu from {mtu}");
         return Err(t.error("size", text));
     }
+    if transport == Transport::Ud && size as usize > mtu.bytes() {
+        let text = format!("a datagram is one packet: at most {mtu} bytes, the path MTU");
+        return Err(t.error("size", text));
+    }
     let verify = t.flag("verify")?.unwrap_or(false);
-    if verify && transport == Transport::Uc && size < 8 {
+    if verify && !transport.is_reliable() && size < 8 {
         let text = "messages of less than 8 bytes cannot be told apart where some may be lost";
         return Err(t.error("verify", text));
     }
     let cc = t.word("cc", &[Control::None, Control::Dcqcn].map(|c| (c.as_str(), c)))?.unwrap_or(control);
+    let qps = t.integer("qps")?.unwrap_or(1);
+    let depth = t.integer("depth")?.unwrap_or(16);
+    let srq = read_srq(t, verb, qps * receive_depth(transport, depth))?;
     Ok(Flow {
         name: name.to_owned(),
         from,
@@ -50,8 +58,8 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Resu
         verb,
         transport,
         size,
-        qps: t.integer("qps")?.unwrap_or(1),
-        depth: t.integer("depth")?.unwrap_or(16),
+        qps,
+        depth,
         mtu,
         rate: read_rate(t, size)?,
         burst: t.integer("burst")?.unwrap_or(16),
@@ -69,6 +77,8 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Resu
         window: t.integer("window")?.unwrap_or(1024),
         psn: t.integer("psn")?.map(Psn::new),
         cc,
+        srq,
+        credits: read_credits(t, verb, transport, srq.is_some())?,
     })
 }
 
@@ -86,12 +96,57 @@ fn read_end(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<usize, ScenarioE
 }
 
 fn read_transport(t: &Table<'_>, verb: Verb) -> Result<Transport, ScenarioError> {
-    const WORDS: [(&str, Transport); 2] = [("rc", Transport::Rc), ("uc", Transport::Uc)];
+    const WORDS: [(&str, Transport); 3] =
+        [("rc", Transport::Rc), ("uc", Transport::Uc), ("ud", Transport::Ud)];
     let transport = t.word("transport", &WORDS)?.unwrap_or(Transport::Rc);
-    if verb == Verb::Read && transport == Transport::Uc {
-        return Err(t.clash("verb", "transport", "READ needs transport = \"rc\""));
+    match (transport, verb) {
+        (Transport::Uc, Verb::Read) => Err(t.clash("verb", "transport", "READ needs transport = \"rc\"")),
+        (Transport::Ud, Verb::Read | Verb::Write | Verb::WriteImm) => {
+            let text = "datagrams are sent: write verb = \"send\" or \"send_imm\"";
+            Err(t.clash("verb", "transport", text))
+        }
+        _ => Ok(transport),
     }
-    Ok(transport)
+}
+
+/// The receive requests that are shared: all that the queue pairs would have, or a number.
+fn read_srq(t: &Table<'_>, verb: Verb, all: u32) -> Result<Option<u32>, ScenarioError> {
+    let Some(value) = t.get("srq") else { return Ok(None) };
+    let entries = match (value.get_ref().as_bool(), t.integer("srq")) {
+        (Some(false), _) => return Ok(None),
+        (None, Ok(Some(entries))) => entries,
+        (None, _) => return Err(t.error("srq", "must be true, false or a number of requests, at least 1")),
+        (Some(true), _) => all,
+    };
+    if !verb.takes_recv() {
+        return Err(t.clash("verb", "srq", format_args!("\"{verb}\" takes no receive requests")));
+    }
+    if entries > all {
+        let text = format!("more than the {all} receive requests that its queue pairs would have apart");
+        return Err(t.error("srq", text));
+    }
+    Ok(Some(entries))
+}
+
+fn read_credits(
+    t: &Table<'_>,
+    verb: Verb,
+    transport: Transport,
+    shared: bool,
+) -> Result<bool, ScenarioError> {
+    if !t.flag("credits")?.unwrap_or(false) {
+        return Ok(false);
+    }
+    if !transport.is_reliable() {
+        return Err(t.clash("transport", "credits", "credits come with acknowledgements"));
+    }
+    if !verb.takes_recv() {
+        return Err(t.clash("verb", "credits", format_args!("\"{verb}\" takes no receive requests")));
+    }
+    if shared {
+        return Err(t.clash("srq", "credits", "receive requests that are shared are promised to nobody"));
+    }
+    Ok(true)
 }
 
 /// The path MTU that is set, where both ports carry it; else the largest that they do.

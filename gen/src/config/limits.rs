@@ -52,6 +52,8 @@ pub(super) const FLOW: &[&str] = &[
     "window",
     "psn",
     "cc",
+    "srq",
+    "credits",
 ];
 
 pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
@@ -130,7 +132,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 25] = [
+const INTEGERS: [(&str, u64, u64); 26] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -150,6 +152,7 @@ const INTEGERS: [(&str, u64, u64); 25] = [
     ("ack_interval", 1, 65_536),
     ("window", 1, 1 << 22),
     ("psn", 0, (1 << 24) - 1),
+    ("srq", 1, 1 << 29),
     ("qp", 0, 16_383),
     ("pass", 1, 65_535),
     ("packets", 1, 65_535),
@@ -170,7 +173,7 @@ pub(super) fn range(key: &str) -> Option<Range> {
 pub(super) fn of(key: &str) -> Option<String> {
     match key {
         "mtu" => Some("a whole number of bytes".to_owned()),
-        "verify" | "ecn" | "promiscuous" | "share_cores" => Some("true or false".to_owned()),
+        "verify" | "ecn" | "promiscuous" | "share_cores" | "credits" => Some("true or false".to_owned()),
         "cores" => Some("a list of core numbers, as in [2, 3]".to_owned()),
         _ => range(key).map(|r| r.to_string()),
     }

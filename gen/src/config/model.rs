@@ -189,7 +189,7 @@ pub enum Device {
     },
     /// A PCI address with its domain: `0000:3b:00.0`.
     Pci(String),
-    /// `none`: a named peer that no one answers for; needs a MAC address and takes only `uc` flows.
+    /// `none`: a named peer that no one answers for; needs a MAC address and takes only unreliable flows.
     None,
     /// `remote`: a port of another rocegen process, met through `[connect]`.
     Remote,
@@ -256,7 +256,7 @@ pub struct Flow {
     pub to: usize,
     /// What is posted.
     pub verb: Verb,
-    /// Reliable or unreliable connection.
+    /// Reliable or unreliable connection, or datagrams.
     pub transport: Transport,
     /// Bytes of a message, 0..=2^31.
     pub size: u32,
@@ -298,6 +298,10 @@ pub struct Flow {
     pub psn: Option<Psn>,
     /// What its queue pairs do about congestion.
     pub cc: Control,
+    /// Receive requests that all receiving queue pairs share; each has its own when left out.
+    pub srq: Option<u32>,
+    /// Whether end-to-end credits are in force.
+    pub credits: bool,
 }
 
 impl Flow {
@@ -381,14 +385,22 @@ pub enum Transport {
     Rc,
     /// Unreliable connection.
     Uc,
+    /// Unreliable datagrams.
+    Ud,
 }
 
 impl Transport {
+    /// Whether messages are acknowledged, and none goes missing.
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, Transport::Rc)
+    }
+
     /// As scenario files and results spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Transport::Rc => "rc",
             Transport::Uc => "uc",
+            Transport::Ud => "ud",
         }
     }
 }

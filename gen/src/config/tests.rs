@@ -100,6 +100,8 @@ fn defaults() {
         window: 1024,
         psn: None,
         cc: Control::None,
+        srq: None,
+        credits: false,
     };
     assert_eq!(s.flows, [want]);
     assert!(s.warnings.is_empty() && s.expects.is_empty() && s.connect.is_none());
@@ -353,6 +355,44 @@ fn peers_that_are_no_one() {
     insta::assert_snapshot!(error(&null("").replace("from = \"a\"", "from = \"b\"").replace("to = \"b\"", "to = \"a\"")), @r#"x.toml:20: flow "single": key "from": port "b" is no one (device "none"): it cannot send"#);
     insta::assert_snapshot!(error(&null("").replace("mac = \"02:00:00:00:00:02\"", "")), @r#"x.toml:11: port "b": device "none" answers no one: give its "mac", as in mac = "02:00:00:00:00:02""#);
     insta::assert_snapshot!(error(&null("").replace("mac = ", "cores = [1]\nmac = ")), @r#"x.toml:15: port "b": key "cores": [1]: has no meaning: device = "none" is not driven from here"#);
+}
+
+/// Single flow of another verb and transport.
+fn sends(flow: &str) -> String {
+    pair("", "", "", flow)
+        .replace("verb = \"write\"", "verb = \"send\"")
+        .replace("size = \"1MiB\"", "size = 1024")
+}
+
+#[test]
+fn datagrams() {
+    let s = parse(&sends("transport = \"ud\"\nmtu = 1024")).unwrap();
+    assert_eq!((s.flows[0].transport, s.flows[0].transport.as_str()), (Transport::Ud, "ud"));
+    assert!(!s.flows[0].transport.is_reliable());
+    insta::assert_snapshot!(flow_error("transport = \"ud\""), @r#"x.toml:23: flow "single": keys "verb" (line 21) and "transport": datagrams are sent: write verb = "send" or "send_imm""#);
+    insta::assert_snapshot!(error(&sends("transport = \"ud\"\nmtu = 512")), @r#"x.toml:22: flow "single": key "size": 1024: a datagram is one packet: at most 512 bytes, the path MTU"#);
+    insta::assert_snapshot!(error(&sends("transport = \"ud\"\nverify = true").replace("size = 1024", "size = 7")), @r#"x.toml:24: flow "single": key "verify": true: messages of less than 8 bytes cannot be told apart where some may be lost"#);
+    insta::assert_snapshot!(error(&sends("transport = \"rd\"")), @r#"x.toml:23: flow "single": key "transport": "rd": must be one of "rc", "uc", "ud"; did you mean "rc"?"#);
+}
+
+#[test]
+fn receive_requests() {
+    let srq = |flow: &str| parse(&sends(flow)).unwrap().flows[0].srq;
+    assert_eq!(srq(""), None);
+    assert_eq!(srq("srq = false"), None);
+    assert_eq!(srq("srq = true\nqps = 3\ndepth = 5"), Some(15));
+    assert_eq!(srq("srq = true\nqps = 3\ndepth = 5\ntransport = \"ud\""), Some(192), "room for bursts");
+    assert_eq!(srq("srq = 15\nqps = 3\ndepth = 5"), Some(15));
+    insta::assert_snapshot!(error(&sends("srq = 16\nqps = 3\ndepth = 5")), @r#"x.toml:23: flow "single": key "srq": 16: more than the 15 receive requests that its queue pairs would have apart"#);
+    insta::assert_snapshot!(error(&sends("srq = 0")), @r#"x.toml:23: flow "single": key "srq": 0: must be true, false or a number of requests, at least 1"#);
+    insta::assert_snapshot!(error(&sends("srq = \"yes\"")), @r#"x.toml:23: flow "single": key "srq": "yes": must be true, false or a number of requests, at least 1"#);
+    insta::assert_snapshot!(flow_error("srq = true"), @r#"x.toml:23: flow "single": keys "verb" (line 21) and "srq": "write" takes no receive requests"#);
+    assert!(parse(&sends("credits = true")).unwrap().flows[0].credits);
+    assert!(!parse(&sends("credits = false\nsrq = 1")).unwrap().flows[0].credits);
+    insta::assert_snapshot!(error(&sends("credits = true\nsrq = 1")), @r#"x.toml:24: flow "single": keys "credits" (line 23) and "srq": receive requests that are shared are promised to nobody"#);
+    insta::assert_snapshot!(error(&sends("credits = true\ntransport = \"uc\"")), @r#"x.toml:24: flow "single": keys "credits" (line 23) and "transport": credits come with acknowledgements"#);
+    insta::assert_snapshot!(flow_error("credits = true"), @r#"x.toml:23: flow "single": keys "verb" (line 21) and "credits": "write" takes no receive requests"#);
+    insta::assert_snapshot!(error(&sends("credits = 3")), @r#"x.toml:23: flow "single": key "credits": 3: must be true or false"#);
 }
 
 /// Two processes: this one has port a.

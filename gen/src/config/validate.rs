@@ -2,7 +2,7 @@
 
 use super::cores;
 use super::error::{Place, ScenarioError};
-use super::model::{Control, Device, Flow, FlowRate, Port, Scenario, Transport};
+use super::model::{Control, Device, Flow, FlowRate, Port, Scenario};
 use roce_engine::units::Mtu;
 use std::collections::HashMap;
 use std::fmt;
@@ -153,7 +153,7 @@ fn check_flow(s: &Scenario, i: usize) -> Result<(), ScenarioError> {
         ));
     }
     if to.device == Device::None {
-        if flow.transport == Transport::Rc {
+        if flow.transport.is_reliable() {
             let text = format!(
                 "port \"{}\" is no one (device \"none\") and never acknowledges: write transport = \"uc\"",
                 to.name

@@ -101,7 +101,7 @@ pub struct FlowStats {
     pub verified: u64,
     /// Messages that were wrong: lost, doubled, torn or misplaced bytes.
     pub verify_errors: u64,
-    /// Messages that went missing on an unreliable connection.
+    /// Messages that went missing on an unreliable service.
     pub lost: u64,
     /// Messages that were due, in flows paced by messages, and never posted for want of room.
     pub overdue: u64,

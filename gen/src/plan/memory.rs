@@ -1,7 +1,7 @@
 //! The memory that the flows of a scenario take.
 
 use crate::config::{Flow, Scenario, ScenarioError, Verb};
-use crate::workload::{Buffers, Side, side_depth};
+use crate::workload::{Buffers, Side, buffer_size, side_depth};
 
 /// Bytes of message buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,9 @@ fn flow_bytes(s: &Scenario, flow: &Flow) -> u64 {
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
         let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
         // At most 2^14 x 2^15 x 2^31.
-        sum.saturating_add(u64::from(flow.qps) * slots * Buffers::stride(flow.size, flow.verify))
+        sum.saturating_add(
+            u64::from(flow.qps) * slots * Buffers::stride(buffer_size(flow, side), flow.verify),
+        )
     })
 }
 
@@ -105,6 +107,10 @@ verify = true
         assert_eq!(total("write", ""), 2 * 16 * 128);
         assert_eq!(total("read", ""), (16 + 17) * 128, "one more to read from");
         assert_eq!(total("send", "transport = \"uc\""), (16 + 64) * 128, "room for bursts");
+        let text = scenario("size = 40\ndepth = 16\ntransport = \"uc\"").text;
+        let text = text.replace("\"write\"", "\"send\"").replace("\"uc\"", "\"ud\"");
+        let datagrams = Memory::of(&Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()).total();
+        assert_eq!(datagrams, 16 * 128 + 64 * 192, "40 B more for the header of each datagram");
     }
 
     #[test]

@@ -37,6 +37,7 @@ impl FlowPlan {
             mtu: flow.mtu,
             v6: port.ip.is_ipv6(),
             // A port elsewhere is most likely in the VLAN of ours.
+            datagram: flow.transport == Transport::Ud,
             vlan: if port.is_local() { port.vlan.is_some() } else { s.ports[flow.from].vlan.is_some() },
         })
     }
@@ -82,10 +83,10 @@ impl FlowPlan {
 /// How long it takes to notice that the peer of a flow is gone: the least and the most.
 ///
 /// The timer is 4.096 us x 2^ack_timeout; an endpoint may take up to four times as long to act on
-/// it, and acts `retry_cnt + 1` times.  `None` where it never notices: `ack_timeout = 0`, or an
-/// unreliable connection.
+/// it, and acts `retry_cnt + 1` times.  `None` where it never notices: `ack_timeout = 0`, or no
+/// acknowledgements.
 pub fn dead_peer(flow: &Flow) -> Option<(Duration, Duration)> {
-    if flow.transport == Transport::Uc || flow.ack_timeout == 0 {
+    if !flow.transport.is_reliable() || flow.ack_timeout == 0 {
         return None;
     }
     let least = ack_timer(flow.ack_timeout).as_nanos() * (u64::from(flow.retry_cnt) + 1);
@@ -127,7 +128,7 @@ mod tests {
     use std::path::Path;
 
     fn plan(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false })
+        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false, datagram: false })
     }
 
     fn scenario(flow: &str) -> Scenario {

@@ -17,6 +17,8 @@ pub struct Message {
     pub v6: bool,
     /// Whether its frames are tagged.
     pub vlan: bool,
+    /// Whether it is a datagram.
+    pub datagram: bool,
 }
 
 /// One packet of a message.
@@ -59,7 +61,7 @@ impl FlowPlan {
         let packets = m.mtu.packets(m.size);
         let mtu = m.mtu.bytes() as u32;
         let rest = m.size - mtu * (packets - 1);
-        let [start, inner, end, only] = opcodes(m.verb);
+        let [start, inner, end, only] = if m.datagram { datagram(m.verb) } else { opcodes(m.verb) };
         let (first, middle, last) = match packets {
             1 => (packet(m, only, m.size), None, None),
             2 => (packet(m, start, mtu), None, Some(packet(m, end, rest))),
@@ -119,6 +121,12 @@ const fn opcodes(verb: Verb) -> [Opcode; 4] {
     }
 }
 
+/// A datagram is one packet, so only the last matters.
+const fn datagram(verb: Verb) -> [Opcode; 4] {
+    let opcode = if verb.has_imm() { Opcode::UD_SEND_ONLY_IMM } else { Opcode::UD_SEND_ONLY };
+    [opcode; 4]
+}
+
 fn packet(m: Message, opcode: Opcode, payload: u32) -> Packet {
     let info = opcode.info().expect("opcodes() names only opcodes of the table");
     let l2 = frame_len(m.v6, m.vlan, info, payload as usize) as u32;
@@ -130,11 +138,11 @@ mod tests {
     use super::*;
 
     fn plan(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false })
+        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false, datagram: false })
     }
 
     fn v6(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: true, vlan: false })
+        FlowPlan::new(Message { verb, size, mtu, v6: true, vlan: false, datagram: false })
     }
 
     #[test]
@@ -173,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_have_a_header_more() {
+        let ud = |verb, size| {
+            let m = Message { verb, size, mtu: Mtu::B1024, v6: false, vlan: false, datagram: true };
+            FlowPlan::new(m)
+        };
+        // DETH has 8 B, immediate data 4 B.
+        assert_eq!(ud(Verb::Send, 1024).first, Packet { payload: 1024, l2: 1090, l1: 1114 });
+        assert_eq!(ud(Verb::SendImm, 1024).first.l2, 1094);
+        assert_eq!((ud(Verb::Send, 0).first.l2, ud(Verb::Send, 1).first.l2), (66, 70));
+        assert_eq!((ud(Verb::Send, 1024).packets, ud(Verb::Send, 1024).request), (1, None));
+    }
+
+    #[test]
     fn pads_and_shortest_frames() {
         let send = |size| plan(Verb::Send, size, Mtu::B1024).first;
         assert_eq!(send(0), Packet { payload: 0, l2: 60, l1: 84 });
@@ -206,7 +227,8 @@ mod tests {
     #[test]
     fn ipv6_and_tags() {
         assert_eq!(v6(Verb::Send, 1024, Mtu::B1024).first.l2, 1102);
-        let tagged = Message { verb: Verb::Send, size: 0, mtu: Mtu::B1024, v6: false, vlan: true };
+        let tagged =
+            Message { verb: Verb::Send, size: 0, mtu: Mtu::B1024, v6: false, vlan: true, datagram: false };
         assert_eq!(FlowPlan::new(tagged).first.l2, 62);
     }
 
@@ -214,7 +236,8 @@ mod tests {
     fn no_packet_is_longer_than_the_check_of_the_port_allows() {
         for (is_v6, ip) in [(false, 20), (true, 40)] {
             for verb in Verb::ALL {
-                let m = Message { verb, size: 4096, mtu: Mtu::B4096, v6: is_v6, vlan: false };
+                let m =
+                    Message { verb, size: 4096, mtu: Mtu::B4096, v6: is_v6, vlan: false, datagram: false };
                 let l3 = FlowPlan::new(m).first.l2 - 14;
                 assert!(l3 <= 4096 + u32::from(crate::config::overhead(is_v6)));
                 assert!(l3 >= 4096 + ip + 8 + 12 + 4);

@@ -510,7 +510,7 @@ fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
     }
     if let (Some(received), Some(config)) = (flow.messages_received, config) {
         let ended = m.last.completed + m.last.failed + m.last.outstanding;
-        let reliable = config.transport == crate::config::Transport::Rc;
+        let reliable = config.transport.is_reliable();
         if reliable && !super::checks_at_sender(config.verb) && received < m.last.completed {
             reasons.push(format!(
                 "flow \"{}\": {} messages completed, of {ended}, but only {received} were received",

@@ -419,7 +419,7 @@ pub(crate) fn warmup(s: &Scenario) -> Duration {
 /// How long a dead peer can go unnoticed.
 fn say_bounds(s: &Scenario) {
     for flow in &s.flows {
-        if flow.transport == crate::config::Transport::Rc {
+        if flow.transport.is_reliable() {
             match flow.ack_timeout {
                 0 => log::warn!("flow \"{}\": ack_timeout = 0: a dead peer is never noticed", flow.name),
                 n => {

@@ -8,14 +8,18 @@ use crate::config::{
 };
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
-use crate::workload::{Buffers, Generator, Lane, LaneSpec, Pace, Side, side_depth};
+use crate::workload::{
+    Buffers, Generator, Lane, LaneSpec, Pace, SharedReceives, Side, buffer_size, front, side_depth,
+};
 use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpConfig;
 use roce_engine::units::{Psn, Qpn, Rate};
-use roce_engine::verbs::{Access, InitAttrs, MrKey, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
+use roce_engine::verbs::{
+    Access, Datagram, InitAttrs, MrKey, Pd, QpType, RtrAttrs, RtsAttrs, Srqn, Transition, UdAttrs,
+};
 use roce_engine::wire::{Gid, MacAddr, Route, Vlan, source_port};
 use roce_engine::worker::{Endpoint, EndpointConfig, crossings};
 use rtrb::RingBuffer;
@@ -78,6 +82,7 @@ struct Half {
     qpn: Qpn,
     info: QpInfo,
     buffers: Buffers,
+    shared: Option<SharedReceives>,
 }
 
 /// The queue pairs of a flow, those sides that are ours.
@@ -166,8 +171,9 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             for side in [Side::Sender, Side::Receiver] {
                 let port = if side == Side::Sender { flow.from } else { flow.to };
                 if self.scenario.ports[port].is_local() {
+                    let mut srqs = BTreeMap::new();
                     let halves = (0..flow.qps)
-                        .map(|q| self.create_half(f, port, side, q))
+                        .map(|q| self.create_half(f, port, side, q, &mut srqs))
                         .collect::<Result<Vec<_>>>()?;
                     match side {
                         Side::Sender => self.halves[f].from = halves,
@@ -179,7 +185,16 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         Ok(())
     }
 
-    fn create_half(&mut self, f: usize, port: usize, side: Side, q: u32) -> Result<Half> {
+    /// Makes a queue pair and its buffers; `srqs` are the shared receive queues of its side so far,
+    /// one on each endpoint.
+    fn create_half(
+        &mut self,
+        f: usize,
+        port: usize,
+        side: Side,
+        q: u32,
+        srqs: &mut BTreeMap<(usize, usize), Srqn>,
+    ) -> Result<Half> {
         let flow = &self.scenario.flows[f];
         let shares = &self.shares[port];
         let at = shares[q as usize % shares.len()];
@@ -189,21 +204,28 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Side::Sender => (side_depth(flow, side), 0),
             Side::Receiver => (0, if flow.verb.takes_recv() { side_depth(flow, side) } else { 0 }),
         };
+        let shared = flow.srq.filter(|_| side == Side::Receiver).map(|all| {
+            let first = !srqs.contains_key(&at);
+            let srqn = *srqs.entry(at).or_insert_with(|| endpoint.create_srq(all));
+            let part = all / flow.qps + u32::from(q < all % flow.qps);
+            // None stays empty for ever, where queue pairs are spread over more queues than that.
+            SharedReceives { srqn, entries: part.max(u32::from(first)) }
+        });
         let config = QpConfig {
             qpn: Qpn::new(0),
             ty: qp_type(flow),
             pd: PD,
             max_send_wr: sends,
             max_recv_wr: receives,
-            srq: None,
-            credits: false,
+            srq: shared.map(|s| s.srqn),
+            credits: flow.credits,
             window: flow.window,
             ack_interval: flow.ack_interval,
         };
         let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
         let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
-        let stride = Buffers::stride(flow.size, flow.verify);
+        let stride = Buffers::stride(buffer_size(flow, side), flow.verify);
         let access = match (flow.verb, side) {
             (Verb::Write | Verb::WriteImm, Side::Receiver) => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
             (Verb::Read, Side::Receiver) => Access::REMOTE_READ,
@@ -216,7 +238,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let psn = flow.psn.unwrap_or_else(|| Psn::new(self.random.next() as u32));
         let buffers = Buffers { va: region.va, key: region.key, slots, stride };
         let info = QpInfo { qpn: qpn.get(), psn: psn.get(), va: region.va, rkey: region.key.0 };
-        Ok(Half { at, qpn, info, buffers })
+        Ok(Half { at, qpn, info, buffers, shared })
     }
 
     /// What the other process must know of our sides.
@@ -341,14 +363,23 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             va: peer.va,
             key: MrKey(peer.rkey),
             slots: peer_slots,
-            stride: Buffers::stride(flow.size, flow.verify),
+            stride: Buffers::stride(buffer_size(flow, side.other()), flow.verify),
         };
+        let mut seed = Random::new(self.seed ^ (f as u64) << 32 ^ u64::from(q));
+        let payload_seed = seed.next();
+        // Without the high bit, which would ask for the sender's own.
+        let qkey = seed.next() as u32 & 0x7FFF_FFFF;
         let access = match flow.verb {
             Verb::Write | Verb::WriteImm => Access::REMOTE_WRITE,
             Verb::Read => Access::REMOTE_READ,
             Verb::Send | Verb::SendImm => Access::NONE,
         };
-        let steps = [
+        let datagrams = [
+            Transition::InitUd(UdAttrs { pkey: 0xFFFF, qkey, own: route.src, mtu: flow.mtu }),
+            Transition::RtrUd,
+            Transition::RtsUd(Psn::new(half.info.psn)),
+        ];
+        let connection = [
             Transition::Init(InitAttrs { access, pkey: 0xFFFF }),
             Transition::Rtr(Box::new(RtrAttrs {
                 route,
@@ -368,7 +399,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         ];
         let plan = &mut self.workers[half.at.0];
         let endpoint = &mut plan.endpoints[half.at.1];
-        for step in steps {
+        for step in if flow.transport == Transport::Ud { datagrams } else { connection } {
             // The scenario's ranges are those of the attributes.
             if let Some(Err(e)) = endpoint.modify_qp(half.qpn, step) {
                 log::error!("flow \"{}\": queue pair {q}: {e}", flow.name);
@@ -378,11 +409,11 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             qp.set_pacer(pacer.cloned());
             qp.set_rate_control(control.clone());
         }
+        let ah = endpoint.create_ah(half.qpn, &route);
         let pace = match flow.rate {
             FlowRate::Messages(rate) => Some(Pace::new(rate, flow.qps, q)),
             _ => None,
         };
-        let mut seed = Random::new(self.seed ^ (f as u64) << 32 ^ u64::from(q));
         plan.app.add(Lane::new(LaneSpec {
             flow: f,
             index: q,
@@ -390,8 +421,8 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             qpn: half.qpn,
             side,
             verb: flow.verb,
-            unreliable: flow.transport == Transport::Uc,
-            seed: seed.next(),
+            unreliable: !flow.transport.is_reliable(),
+            seed: payload_seed,
             size: flow.size,
             depth: side_depth(flow, side),
             verify: flow.verify,
@@ -399,6 +430,9 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             pace,
             local: half.buffers,
             remote,
+            front: front(flow.transport, side),
+            datagram: ah.map(|ah| Datagram { ah, qpn: Qpn::new(peer.qpn), qkey, imm: None }),
+            shared: half.shared,
         }));
     }
 
@@ -477,6 +511,7 @@ fn qp_type(flow: &Flow) -> QpType {
     match flow.transport {
         Transport::Rc => QpType::Rc,
         Transport::Uc => QpType::Uc,
+        Transport::Ud => QpType::Ud,
     }
 }
 

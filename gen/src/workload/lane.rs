@@ -4,7 +4,7 @@ use super::pattern;
 use crate::config::{Flow, Transport, Verb};
 use roce_engine::io::{BURST, PacketIo};
 use roce_engine::units::{Instant, Qpn};
-use roce_engine::verbs::{MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge};
+use roce_engine::verbs::{Datagram, GRH_LEN, MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge, Srqn};
 use roce_engine::worker::Endpoint;
 use std::collections::VecDeque;
 
@@ -32,13 +32,40 @@ impl Side {
     }
 }
 
-/// Messages that a side of a flow has room for.  Nothing holds an unreliable sender back: its
-/// receiver takes up to a burst of messages before it looks at the first.
+/// Messages that a side of a flow has room for.
 pub fn side_depth(flow: &Flow, side: Side) -> u32 {
-    match (flow.transport, side) {
-        (Transport::Uc, Side::Receiver) => flow.depth.max(2 * BURST as u32),
-        _ => flow.depth,
+    match side {
+        Side::Sender => flow.depth,
+        Side::Receiver => receive_depth(flow.transport, flow.depth),
     }
+}
+
+/// Messages that a receiver has room for.  Nothing holds an unreliable sender back: its receiver
+/// takes up to a burst of messages before it looks at the first.
+pub fn receive_depth(transport: Transport, depth: u32) -> u32 {
+    if transport.is_reliable() { depth } else { depth.max(2 * BURST as u32) }
+}
+
+/// Bytes that one buffer of a side holds: a message, and what lies before a received datagram.
+pub fn buffer_size(flow: &Flow, side: Side) -> u32 {
+    flow.size + front(flow.transport, side)
+}
+
+/// Bytes before the message in a buffer.
+pub fn front(transport: Transport, side: Side) -> u32 {
+    match (transport, side) {
+        (Transport::Ud, Side::Receiver) => GRH_LEN,
+        _ => 0,
+    }
+}
+
+/// What a receiving lane has in a shared receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedReceives {
+    /// The queue.
+    pub srqn: Srqn,
+    /// Receive requests that the lane posts there.
+    pub entries: u32,
 }
 
 /// Message buffers of one side of a queue pair: `slots` of them, `stride` bytes apart.
@@ -138,6 +165,12 @@ pub struct LaneSpec {
     pub local: Buffers,
     /// The buffers of the other side.
     pub remote: Buffers,
+    /// Bytes before the message in a buffer of this side.
+    pub front: u32,
+    /// Where datagrams go.
+    pub datagram: Option<Datagram>,
+    /// Receive requests that other lanes may use.
+    pub shared: Option<SharedReceives>,
 }
 
 /// A message that has ended.
@@ -160,6 +193,24 @@ pub struct Received {
     pub lost: u64,
     /// Offset of the first wrong byte.
     pub wrong: Option<u64>,
+}
+
+/// The name of a receive request: whose buffer it is, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReceiveId {
+    /// Index of the lane on its worker.
+    pub(super) lane: u32,
+    pub(super) slot: u32,
+}
+
+impl ReceiveId {
+    fn pack(self) -> u64 {
+        u64::from(self.lane) << 32 | u64::from(self.slot)
+    }
+
+    pub(super) fn unpack(wr_id: u64) -> ReceiveId {
+        ReceiveId { lane: (wr_id >> 32) as u32, slot: wr_id as u32 }
+    }
 }
 
 /// One side of one queue pair.
@@ -192,8 +243,8 @@ impl Lane {
         }
     }
 
-    /// Fills the buffers and posts the first receive requests.
-    pub fn prepare<I: PacketIo>(&self, endpoint: &mut Endpoint<I>) {
+    /// Fills the buffers and posts the first receive requests, named after lane `number`.
+    pub fn prepare<I: PacketIo>(&self, number: u32, endpoint: &mut Endpoint<I>) {
         let s = &self.spec;
         let size = s.size as usize;
         // Where READs put bytes there must not lie what they are to bring.
@@ -207,8 +258,9 @@ impl Lane {
             }
         });
         if s.side == Side::Receiver && s.verb.takes_recv() {
-            for i in 0..u64::from(s.depth) {
-                self.repost(i % s.local.slots, endpoint);
+            for i in 0..u64::from(s.shared.map_or(s.depth, |shared| shared.entries)) {
+                let slot = (i % s.local.slots) as u32;
+                self.repost(ReceiveId { lane: number, slot }, endpoint);
             }
         }
     }
@@ -325,8 +377,11 @@ impl Lane {
         let op = match s.verb {
             Verb::Write => SendOp::Write { raddr, rkey },
             Verb::WriteImm => SendOp::WriteImm { raddr, rkey, imm },
-            Verb::Send => SendOp::Send,
-            Verb::SendImm => SendOp::SendImm(imm),
+            Verb::Send => s.datagram.map_or(SendOp::Send, SendOp::Datagram),
+            Verb::SendImm => match s.datagram {
+                None => SendOp::SendImm(imm),
+                Some(to) => SendOp::Datagram(Datagram { imm: Some(imm), ..to }),
+            },
             Verb::Read => SendOp::Read { raddr, rkey },
         };
         if s.verify && s.verb != Verb::Read && s.size != 0 {
@@ -375,12 +430,13 @@ impl Lane {
         Some(Received { number, checked: true, lost: 0, wrong })
     }
 
-    /// A message of `len` bytes was received at `addr`.
+    /// A message was received at `place`.
     #[inline]
-    pub(super) fn receive<I: PacketIo>(&mut self, addr: u64, len: u32, endpoint: &Endpoint<I>) -> Received {
+    pub(super) fn receive<I: PacketIo>(&mut self, place: Sge, endpoint: &Endpoint<I>) -> Received {
+        let Sge { addr, len, lkey } = place;
         let s = &self.spec;
         let mut number = self.received;
-        let bytes = if s.verify { endpoint.memory().local(s.local.key, addr, len).ok() } else { None };
+        let bytes = if s.verify { endpoint.memory().local(lkey, addr, len).ok() } else { None };
         let mut lost = 0;
         if s.unreliable && s.verify {
             // Some messages before this one may never come.
@@ -420,17 +476,33 @@ impl Lane {
         self.received
     }
 
-    /// The buffer of a receive request.
-    pub(super) fn slot_at(&self, slot: u64) -> u64 {
-        self.spec.local.at(slot)
+    /// Where the message lies in its buffer `slot`, of which `byte_len` bytes were filled.
+    pub(super) fn message_in(&self, slot: u32, byte_len: u32) -> Sge {
+        let s = &self.spec;
+        let addr = s.local.at(u64::from(slot)) + u64::from(s.front);
+        Sge { addr, len: byte_len.saturating_sub(s.front), lkey: s.local.key }
     }
 
-    /// Posts the receive request with buffer `slot`.
+    /// Where a WRITE put `len` bytes.
+    pub(super) fn written_at(&self, addr: u64, len: u32) -> Sge {
+        Sge { addr, len, lkey: self.spec.local.key }
+    }
+
+    pub(super) fn shares_receives(&self) -> bool {
+        self.spec.shared.is_some()
+    }
+
+    /// Posts one of its receive requests.
     #[inline]
-    pub(super) fn repost<I: PacketIo>(&self, slot: u64, endpoint: &mut Endpoint<I>) {
+    pub(super) fn repost<I: PacketIo>(&self, id: ReceiveId, endpoint: &mut Endpoint<I>) {
         let s = &self.spec;
-        let sge = Sge { addr: s.local.at(slot), len: s.size, lkey: s.local.key };
-        endpoint.post_recv(s.qpn, RecvWr { wr_id: slot, sge });
+        let addr = s.local.at(u64::from(id.slot));
+        let wr = RecvWr { wr_id: id.pack(), sge: Sge { addr, len: s.size + s.front, lkey: s.local.key } };
+        match s.shared.and_then(|shared| endpoint.srq_mut(shared.srqn)) {
+            // There is room: each request is posted again after it was taken.
+            Some(srq) => _ = srq.post(wr),
+            None => _ = endpoint.post_recv(s.qpn, wr),
+        }
     }
 
     /// The offset of the first byte outside the buffers that something has touched.
@@ -439,9 +511,10 @@ impl Lane {
         if !s.verify {
             return None;
         }
-        let guard = (s.local.stride - u64::from(s.size)) as u32;
+        let filled = u64::from(s.front) + u64::from(s.size);
+        let guard = (s.local.stride - filled) as u32;
         (0..s.local.slots).find_map(|slot| {
-            let from = s.local.at(slot) + u64::from(s.size);
+            let from = s.local.at(slot) + filled;
             let bytes = endpoint.memory().local(s.local.key, from, guard).ok()?;
             let at = bytes.iter().position(|b| *b != GUARD)?;
             Some(from - s.local.va + at as u64)

@@ -3,7 +3,11 @@
 mod lane;
 pub mod pattern;
 
-pub use lane::{Buffers, Ended, Lane, LaneSpec, Pace, Received, Side, side_depth};
+use lane::ReceiveId;
+pub use lane::{
+    Buffers, Ended, Lane, LaneSpec, Pace, Received, SharedReceives, Side, buffer_size, front, receive_depth,
+    side_depth,
+};
 
 use crate::measure::{FlowSample, FlowStats, QpFailure, Sample, WrongPayload};
 use roce_engine::io::PacketIo;
@@ -89,8 +93,8 @@ impl Generator {
 
     /// Prepares the buffers of all lanes and posts their receive requests.
     pub fn prepare<I: PacketIo>(&self, endpoints: &mut [Endpoint<I>]) {
-        for lane in &self.lanes {
-            lane.prepare(&mut endpoints[lane.endpoint()]);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            lane.prepare(number as u32, &mut endpoints[lane.endpoint()]);
         }
     }
 
@@ -175,13 +179,20 @@ impl Generator {
 
     /// A receive request of ours completed.
     fn on_received<I: PacketIo>(&mut self, index: u32, endpoint: &mut Endpoint<I>, done: &Completion) {
+        let id = ReceiveId::unpack(done.wr_id);
         if done.status != CompletionStatus::Success {
+            // Others go on with what this queue pair had taken.
+            let owner = &self.lanes[id.lane as usize];
+            if owner.shares_receives() {
+                owner.repost(id, endpoint);
+            }
             return;
         }
+        let message = self.lanes[id.lane as usize].message_in(id.slot, done.byte_len);
         let lane = &mut self.lanes[index as usize];
         let stats = &mut self.flows[lane.flow()].stats;
         if done.opcode == WcOpcode::Recv {
-            let received = lane.receive(lane.slot_at(done.wr_id), done.byte_len, endpoint);
+            let received = lane.receive(message, endpoint);
             note_received(stats, lane.index(), &received);
         }
         if !lane.check_imm(done.imm) {
@@ -189,7 +200,7 @@ impl Generator {
             note_received(stats, lane.index(), &Received { number, wrong: Some(0), ..Received::default() });
             stats.received -= 1;
         }
-        lane.repost(done.wr_id, endpoint);
+        self.lanes[id.lane as usize].repost(id, endpoint);
     }
 
     fn lane_of(&self, endpoint: usize, qpn: Qpn) -> Option<u32> {
@@ -333,7 +344,7 @@ impl<I: PacketIo> Application<I> for Generator {
         let QpEvent::WriteExecuted { va, len } = event else { return };
         let Some(lane) = self.lane_of(index, qpn) else { return };
         let lane = &mut self.lanes[lane as usize];
-        let received = lane.receive(va, len, endpoint);
+        let received = lane.receive(lane.written_at(va, len), endpoint);
         note_received(&mut self.flows[lane.flow()].stats, lane.index(), &received);
     }
 

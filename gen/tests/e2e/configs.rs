@@ -191,6 +191,31 @@ fn mixed_verbs() {
     }
 }
 
+#[test]
+fn datagrams() {
+    let _machine = Machine::take();
+    let result = judge(&short("datagrams.toml", &["ud", "ud_imm"], &["--json"]), 2);
+    frames_balance(&result);
+    for flow in list(&result, "/flows") {
+        assert_eq!(text(flow, "/transport"), "ud");
+        let all = int(flow, "/messages") + int(flow, "/messages_warmup");
+        assert_eq!(int(flow, "/messages_verified"), all, "{flow:#}");
+        assert_eq!(int(flow, "/counters/tx_data_packets"), all, "a packet each");
+        assert_eq!(int(flow, "/counters/acks_sent") + int(flow, "/counters/out_of_buffer"), 0);
+    }
+}
+
+#[test]
+fn receive_queues() {
+    let _machine = Machine::take();
+    let result = judge(&short("receive-queues.toml", &["shared", "credits"], &["--json"]), 2);
+    frames_balance(&result);
+    for flow in list(&result, "/flows") {
+        let all = int(flow, "/messages") + int(flow, "/messages_warmup");
+        assert_eq!(int(flow, "/messages_verified"), all, "{flow:#}");
+    }
+}
+
 /// What goes wrong on the way is made up for; the verdict is about messages.
 #[test]
 fn impaired_loopback() {
@@ -231,6 +256,7 @@ fn no_file_is_left_out() {
     let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
     names.sort();
     let here = [
+        "datagrams",
         "dcqcn-loopback",
         "impaired-loopback",
         "latency",
@@ -238,6 +264,7 @@ fn no_file_is_left_out() {
         "loopback",
         "mixed-verbs",
         "null-tx",
+        "receive-queues",
     ];
     let elsewhere = ["loss-cliff", "tap"];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
