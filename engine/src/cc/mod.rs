@@ -6,6 +6,8 @@ mod gaps;
 mod notification;
 mod pacer;
 mod params;
+mod pause;
+mod priority;
 
 pub use control::RateControl;
 pub use dcqcn::{DcqcnState, ReactionPoint};
@@ -13,3 +15,5 @@ pub use gaps::Gaps;
 pub use notification::{CnpKey, Mark, NotificationConfig, NotificationPoint};
 pub use pacer::{PaceUnit, Pacer};
 pub use params::{Algorithm, DcqcnParams, KNOBS, Knob, ParamError, Preset};
+pub use pause::{Lag, PauseConfig, PauseCounters, PauseKind, PausePoint, Storm, Watchdog};
+pub use priority::PriorityMap;

@@ -399,14 +399,42 @@ impl QueuePair {
         slot: &mut [u8],
         done: &mut impl Completions,
     ) -> Transmit {
+        match self.poll_cnp(slot) {
+            Some(sent) => Transmit::Sent(sent),
+            None => self.poll_request(now, mem, slot, done),
+        }
+    }
+
+    /// Whether CNPs wait to be sent.
+    #[inline]
+    pub(crate) fn owes_cnps(&self) -> bool {
+        self.cnps != 0
+    }
+
+    /// Writes a CNP, if one is to be sent.
+    #[inline]
+    pub(crate) fn poll_cnp(&mut self, slot: &mut [u8]) -> Option<Sent> {
+        if self.cnps == 0 {
+            return None;
+        }
+        let conn = self.conn.as_deref_mut()?;
+        self.cnps -= 1;
+        conn.counters.np_cnp_sent += 1;
+        let len = conn.template.cnp(slot, self.cnp_tos, self.cnp_pcp);
+        Some(Sent { len, payload: 0, psn: Psn::new(0) })
+    }
+
+    /// [`QueuePair::poll_transmit`] without CNPs.
+    #[inline]
+    pub(crate) fn poll_request(
+        &mut self,
+        now: Instant,
+        mem: &Memory,
+        slot: &mut [u8],
+        done: &mut impl Completions,
+    ) -> Transmit {
         let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
         conn.advertised.receives = self.rq.len();
-        if self.cnps != 0 {
-            self.cnps -= 1;
-            conn.counters.np_cnp_sent += 1;
-            let len = conn.template.cnp(slot, self.cnp_tos, self.cnp_pcp);
-            return Transmit::Sent(Sent { len, payload: 0, psn: Psn::new(0) });
-        }
         // Data in responses is under congestion control too; ACKs and NAKs are not.
         let held = if self.responder.has_answer() { self.requester.cc.hold(now) } else { None };
         let responds = held.is_none() && self.responder.has_output();

@@ -14,6 +14,8 @@ pub struct EndpointCounters {
     pub delivered: u64,
     /// Frames that moved nothing and were answered.
     pub answered: u64,
+    /// Pause frames.
+    pub pause_frames: u64,
     /// Frames handed to the worker that owns their queue pair.
     pub crossed_out: u64,
     /// Frames taken from other workers; not in `rx_packets`.
@@ -39,6 +41,7 @@ impl Default for EndpointCounters {
             rx_bytes: 0,
             delivered: 0,
             answered: 0,
+            pause_frames: 0,
             crossed_out: 0,
             crossed_in: 0,
             dropped: [0; DropReason::ALL.len()],
@@ -70,7 +73,7 @@ impl EndpointCounters {
     /// Whether every frame that came in has exactly one fate.
     pub fn is_balanced(&self) -> bool {
         self.rx_packets + self.crossed_in
-            == self.delivered + self.answered + self.crossed_out + self.dropped_total()
+            == self.delivered + self.answered + self.pause_frames + self.crossed_out + self.dropped_total()
     }
 
     /// Adds `other` to `self`.
@@ -79,6 +82,7 @@ impl EndpointCounters {
         self.rx_bytes += other.rx_bytes;
         self.delivered += other.delivered;
         self.answered += other.answered;
+        self.pause_frames += other.pause_frames;
         self.crossed_out += other.crossed_out;
         self.crossed_in += other.crossed_in;
         for (sum, n) in self.dropped.iter_mut().zip(other.dropped) {

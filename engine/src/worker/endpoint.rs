@@ -1,9 +1,11 @@
 //! An endpoint: one port, its queue pairs and its memory, on one worker.
 
+mod pauses;
+
 use super::counters::EndpointCounters;
 use super::table::{Owner, QpTable};
 use super::wheel::TimerWheel;
-use crate::cc::{NotificationConfig, NotificationPoint};
+use crate::cc::{NotificationConfig, NotificationPoint, PauseConfig, PausePoint, PriorityMap};
 use crate::io::{BURST, Frame, FrameMut, PacketIo};
 use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
@@ -48,6 +50,11 @@ pub struct EndpointConfig {
     pub secret: u64,
     /// How packets that are marked with congestion experienced are answered; not at all without.
     pub notification: Option<NotificationConfig>,
+    /// Which class of the link a packet belongs to.
+    pub priorities: PriorityMap,
+    /// Link-level flow control, where it is this program that does it.  Pause frames reach one worker of
+    /// a port only: for ports with several it is none.
+    pub pause: Option<PauseConfig>,
 }
 
 /// Why a queue pair was not made.
@@ -95,6 +102,8 @@ pub struct Endpoint<I: PacketIo> {
     ready: VecDeque<u32>,
     cq: CompletionQueue,
     notification: Option<NotificationPoint>,
+    cnp_priority: u8,
+    pause: Option<PausePoint>,
     counters: EndpointCounters,
     crossing: Option<Crossing<I::Rx>>,
     spare: ArrayVec<I::Tx, BURST>,
@@ -114,6 +123,8 @@ impl<I: PacketIo> Endpoint<I> {
     /// An endpoint without queue pairs.
     pub fn new(io: I, config: EndpointConfig, crossing: Option<Crossing<I::Rx>>) -> Endpoint<I> {
         let generation = (config.secret >> 56) as u8;
+        let cnps = config.notification.unwrap_or_default();
+        let cnp_tag = config.vlan.map(|vid| Vlan { pcp: cnps.cnp_802p_prio, dei: false, vid });
         Endpoint {
             io,
             config,
@@ -124,6 +135,8 @@ impl<I: PacketIo> Endpoint<I> {
             ready: VecDeque::new(),
             cq: CompletionQueue::new(0),
             notification: config.notification.map(NotificationPoint::new),
+            cnp_priority: config.priorities.of(cnps.cnp_tos(), cnp_tag),
+            pause: config.pause.map(PausePoint::new),
             counters: EndpointCounters::default(),
             crossing,
             spare: ArrayVec::new(),
@@ -222,7 +235,11 @@ impl<I: PacketIo> Endpoint<I> {
     /// Changes a queue pair's state; `None` when there is no such queue pair.
     pub fn modify_qp(&mut self, qpn: Qpn, transition: Transition) -> Option<Result<(), ModifyError>> {
         let local = self.local(qpn)?;
-        let qp = self.table.get_mut(local)?.qp.as_mut()?;
+        let slot = self.table.get_mut(local)?;
+        if let Transition::Rtr(attrs) = &transition {
+            slot.priority = self.config.priorities.of(attrs.route.tos, attrs.route.vlan);
+        }
+        let qp = slot.qp.as_mut()?;
         let outcome = qp.modify(transition, &mut self.cq);
         self.touch(local);
         Some(outcome)
@@ -295,10 +312,8 @@ impl<I: PacketIo> Endpoint<I> {
     pub fn next_wake(&self) -> Option<Instant> {
         let goes_on = self.batch.is_empty() && !self.ready.is_empty() && self.again != Instant::FAR;
         let again = goes_on.then_some(self.again);
-        match (again, self.wheel.next_at()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let pause = self.pause.as_ref().and_then(PausePoint::next_at);
+        [again, self.wheel.next_at(), pause].into_iter().flatten().min()
     }
 
     /// Receives a burst; how many frames.
@@ -350,6 +365,7 @@ impl<I: PacketIo> Endpoint<I> {
         // Queue pairs that wait for their pacer stay in the ring: each is looked at once.
         let mut looks = self.ready.len();
         self.again = Instant::FAR;
+        self.transmit_pause(now);
         while looks > 0 {
             if left == 0 {
                 self.again = now;
@@ -381,6 +397,8 @@ impl<I: PacketIo> Endpoint<I> {
     #[inline]
     fn transmit_qp(&mut self, now: Instant, local: u32, quantum: u32) -> (u32, bool) {
         let mut sent = 0;
+        let priority = self.table.get(local).map_or(0, |slot| slot.priority);
+        let held = self.held(now, priority);
         let Some(slot) = self.table.get_mut(local) else { return (0, false) };
         let Some(qp) = &mut slot.qp else { return (0, false) };
         let stay = loop {
@@ -393,7 +411,11 @@ impl<I: PacketIo> Endpoint<I> {
                 break true;
             }
             let Some(frame) = self.spare.last_mut() else { break true };
-            match qp.poll_transmit(now, &self.mem, frame.buf(), &mut self.cq) {
+            let outcome = match held {
+                (None, None) => qp.poll_transmit(now, &self.mem, frame.buf(), &mut self.cq),
+                _ => pauses::poll(qp, now, held, &self.mem, frame.buf(), &mut self.cq),
+            };
+            match outcome {
                 Transmit::Sent(what) => {
                     frame.set_len(what.len);
                     self.batch.extend(self.spare.pop());
@@ -462,6 +484,10 @@ impl<I: PacketIo> Endpoint<I> {
         let bytes = frame.bytes();
         self.counters.rx_bytes += if fresh { bytes.len() as u64 } else { 0 };
         let verdict = match classify_with(bytes, frame.stripped_vlan()) {
+            Err(DropReason::NonRoce) => match self.take_other(now, bytes) {
+                Some(reason) => Verdict::Dropped(reason),
+                None => return None,
+            },
             Err(reason) => Verdict::Dropped(reason),
             Ok(p) if !self.vlan_fits(p.vlan) => Verdict::Dropped(DropReason::VlanMismatch),
             Ok(p) => match self.table.owner(p.bth.dest_qp) {
@@ -484,6 +510,7 @@ impl<I: PacketIo> Endpoint<I> {
                             qp.notify(point.config());
                         }
                         self.touch(local);
+                        self.note_received(now, &p);
                         verdict
                     } else {
                         Verdict::Dropped(DropReason::NoQp)

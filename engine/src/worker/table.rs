@@ -28,6 +28,8 @@ pub(super) struct Slot {
     generation: u8,
     /// In the ready ring.
     pub(super) ready: bool,
+    /// The class of its packets on the link.
+    pub(super) priority: u8,
     /// When its timer is armed for.
     pub(super) timer: Instant,
 }
@@ -61,7 +63,7 @@ impl QpTable {
             return None;
         }
         let generation = self.first_generation;
-        self.slots.push(Slot { qp: None, generation, ready: false, timer: Instant::FAR });
+        self.slots.push(Slot { qp: None, generation, ready: false, priority: 0, timer: Instant::FAR });
         Some((local, self.number(local)))
     }
 

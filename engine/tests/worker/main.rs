@@ -7,6 +7,7 @@ mod balance;
 mod crossing;
 mod net;
 mod pace;
+mod pause;
 mod stall;
 
 use app::App;

@@ -73,8 +73,10 @@ fn slow_flows_send_one_at_a_time() {
         }
     }
     assert_eq!(times.len(), 10);
-    for (i, pair) in times.windows(2).enumerate() {
-        assert!((100_000..100_100).contains(&(pair[1] - pair[0])), "{i}: {times:?}");
+    // What is late by a little does not make all that follows late.
+    for (i, at) in times.iter().enumerate() {
+        let due = i as u64 * 100_000;
+        assert!((due..due + 100).contains(at), "{i}: {times:?}");
     }
 }
 
