@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 
 use roce_engine::io::mem::{self, MemPort};
-use roce_engine::transport::QpConfig;
+use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::*;
 use roce_engine::wire::{Gid, MacAddr, Route};
@@ -95,6 +95,7 @@ fn worker(read: bool, size: u32, mtu: Mtu, depth: u32, qps: u32) -> Worker<MemPo
             credits: false,
             window: 1024,
             ack_interval: 16,
+            recovery: Recovery::GoBackN,
         };
         let qpns = ends.each_mut().map(|e| e.create_qp(config).unwrap());
         for side in 0..2 {

@@ -62,10 +62,12 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Schedule `n`: up to 23 messages, up to one frame in five meets a fault.
+/// Schedule `n`: up to 23 messages, up to one frame in five meets a fault; every second
+/// one recovers by selective repeat.
 fn one(n: u64) -> Result<(), String> {
     let mut random = Random(n);
     let (seed, faults, ops) = (random.next(), random.below(200), 1 + random.below(23) as usize);
-    std::panic::catch_unwind(|| schedule::run(seed, faults, ops))
-        .unwrap_or_else(|_| Err(format!("seed {seed:#x} faults {faults} ops {ops}: panicked")))
+    let recovery = schedule::recovery_of(n % 2 == 1);
+    std::panic::catch_unwind(|| schedule::run(seed, faults, ops, recovery))
+        .unwrap_or_else(|_| Err(format!("seed {seed:#x} faults {faults} ops {ops} {recovery:?}: panicked")))
 }

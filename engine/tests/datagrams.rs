@@ -5,7 +5,7 @@ mod common;
 
 use common::script::{BTH, altered, resealed};
 use common::*;
-use roce_engine::transport::{QpConfig, QueuePair, Verdict};
+use roce_engine::transport::{QpConfig, QueuePair, Recovery, Verdict};
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::CompletionStatus::*;
 use roce_engine::verbs::*;
@@ -29,6 +29,7 @@ fn ud_in_init(index: u8, own: Gid) -> Side {
         credits: false,
         window: 1,
         ack_interval: 1,
+        recovery: Recovery::GoBackN,
     });
     let mut done = Done::default();
     let attrs = UdAttrs { pkey: 0xFFFF, qkey: QKEY + u32::from(index), own, mtu: Mtu::B1024 };

@@ -4,7 +4,7 @@ mod common;
 
 use common::script::*;
 use common::*;
-use roce_engine::transport::Verdict;
+use roce_engine::transport::{Recovery, Verdict};
 use roce_engine::units::{Mtu, Psn};
 use roce_engine::verbs::*;
 use roce_engine::wire::*;
@@ -22,9 +22,9 @@ struct Target {
     born: u32,
 }
 
-fn fresh(n: u32) -> Target {
+fn fresh(n: u32, recovery: Recovery) -> Target {
     let psn = n.wrapping_mul(0x9E37_79B1) & 0xFF_FFFF;
-    let setup = Setup { psn: [psn ^ 0xFF_FF00, psn], timeout: 8, ..Setup::default() };
+    let setup = Setup { psn: [psn ^ 0xFF_FF00, psn], timeout: 8, recovery, ..Setup::default() };
     Target { s: Script::new(&setup), expected: Psn::new(psn), open: false, born: n }
 }
 
@@ -39,7 +39,7 @@ fn plausible(random: &mut Random, t: &mut Target) -> Vec<u8> {
     let full = vec![random.next() as u8; 1024];
     let ask = random.below(2) == 0;
     let peer = &mut t.s.peer;
-    match random.below(17) {
+    match random.below(18) {
         0 | 1 => peer.frame(Opcode::RC_SEND_ONLY, at, ask, &[], &payload),
         2 => peer.frame(Opcode::RC_SEND_FIRST, at, ask, &[], &full),
         3 => peer.frame(Opcode::RC_SEND_MIDDLE, at, ask, &[], &full),
@@ -54,6 +54,13 @@ fn plausible(random: &mut Random, t: &mut Target) -> Vec<u8> {
         13 => peer.read_response(Opcode::RC_READ_RESP_ONLY, sent, &full),
         14 => peer.read_response(Opcode::RC_READ_RESP_FIRST, sent, &full),
         15 => peer.atomic_ack(sent, 7),
+        16 => {
+            let mut ext = [0; 12];
+            ext[0] = 0x60;
+            let from = Psn::new(sent).plus(random.below(4) as u32);
+            SackBlock { from, to: from.plus(random.below(9) as u32) }.emit(&mut ext[4..]);
+            peer.frame(Opcode::RC_ACKNOWLEDGE, sent, false, &ext, &[])
+        }
         _ => peer.cnp(),
     }
 }
@@ -75,26 +82,30 @@ fn mutate(random: &mut Random, frame: &mut Vec<u8>) {
     }
 }
 
+/// Something to be answered, and something to answer with.
+fn post(random: &mut Random, s: &mut Script) {
+    if s.side.qp.outstanding() < 4 {
+        match random.below(4) {
+            0 => s.post_write(1, 3000),
+            1 => s.post_send(2, 64),
+            2 => s.post_read(3, 8192, 1024),
+            _ => s.side.post(4, SendOp::FetchAdd { raddr: VA, rkey: PEER_KEY, add: 1 }, 0, 8),
+        }
+    }
+    if random.below(2) == 0 {
+        let sge = s.side.sge(1 << 19, 4096);
+        let _ = s.side.qp.post_recv(RecvWr { wr_id: 9, sge });
+    }
+}
+
 #[test]
 fn x11_mutated_frames() {
     let mut random = Random(11);
-    let mut t = fresh(0);
+    let mut t = fresh(0, Recovery::GoBackN);
     let (mut answered, mut after_abuse, mut renewed, mut delivered) = (0u32, 0u32, 0u32, 0u32);
     let mut reasons = [0u32; DropReason::COUNT];
     for n in 1..=FRAMES {
-        let s = &mut t.s;
-        if s.side.qp.outstanding() < 4 {
-            match random.below(4) {
-                0 => s.post_write(1, 3000),
-                1 => s.post_send(2, 64),
-                2 => s.post_read(3, 8192, 1024),
-                _ => s.side.post(4, SendOp::FetchAdd { raddr: VA, rkey: PEER_KEY, add: 1 }, 0, 8),
-            }
-        }
-        if random.below(2) == 0 {
-            let sge = s.side.sge(1 << 19, 4096);
-            let _ = s.side.qp.post_recv(RecvWr { wr_id: 9, sge });
-        }
+        post(&mut random, &mut t.s);
         let mut frame = plausible(&mut random, &mut t);
         mutate(&mut random, &mut frame);
         if random.below(4) != 0 {
@@ -129,7 +140,7 @@ fn x11_mutated_frames() {
         s.side.done.events.clear();
         if s.state() == QpState::Err {
             assert!(s.frames().is_empty(), "silence after the last word");
-            t = fresh(n);
+            t = fresh(n, Recovery::GoBackN);
             renewed += 1;
         }
         if !t.open && n % 7 == 0 {
@@ -150,4 +161,53 @@ fn x11_mutated_frames() {
     assert!(answered > 20_000 && after_abuse > 2_000, "{answered} {after_abuse}");
     assert!(renewed > 5_000 && delivered > 20_000, "{renewed} {delivered}");
     assert!(hit > 15, "{hit} reasons: {reasons:?}");
+}
+
+/// The same under selective repeat, where what comes ahead is kept: bounded output, a timer for what
+/// is outstanding, and every gap closes in the end.
+#[test]
+fn mutated_frames_out_of_order() {
+    let selective = Recovery::SelectiveRepeat { low_timeout: 6 };
+    let mut random = Random(12);
+    let mut t = fresh(0, selective);
+    let (mut renewed, mut closed, mut resent, mut told) = (0u32, 0u64, 0u64, 0u64);
+    for n in 1..=FRAMES / 2 {
+        post(&mut random, &mut t.s);
+        let mut frame = plausible(&mut random, &mut t);
+        mutate(&mut random, &mut frame);
+        if random.below(4) != 0 {
+            frame = resealed(frame);
+        }
+        let s = &mut t.s;
+        s.take(&frame);
+        let sent = s.frames();
+        assert!(sent.len() <= MOST_OUTPUT, "{} frames for one", sent.len());
+        for frame in &sent {
+            let p = classify(frame).unwrap();
+            // The queue pair says itself what it expects.
+            match p.aeth().map(|a| a.syndrome.0) {
+                Some(0x60) => t.expected = p.bth.psn,
+                Some(0x1F) if p.info.kind == Kind::Acknowledge => t.expected = p.bth.psn.plus(1),
+                _ => {}
+            }
+        }
+        s.now = at_us(u64::from(n) * 10);
+        if s.side.qp.next_deadline().is_some_and(|at| at <= s.now) {
+            s.side.qp.on_deadline(s.now, &mut s.side.done);
+        }
+        s.side.done.completions.clear();
+        s.side.done.events.clear();
+        if s.state() == QpState::Err {
+            let c = s.counters();
+            closed += s.side.stages()[1];
+            resent += c.retransmits;
+            told += c.naks_sent;
+            t = fresh(n, selective);
+            renewed += 1;
+        }
+    }
+    assert!(
+        renewed > 1000 && closed > 1000 && resent > 1000 && told > 5000,
+        "{renewed} {closed} {resent} {told}"
+    );
 }

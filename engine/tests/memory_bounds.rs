@@ -5,7 +5,7 @@ mod common;
 
 use common::script::*;
 use common::*;
-use roce_engine::transport::{QpConfig, QueuePair};
+use roce_engine::transport::{QpConfig, QueuePair, Recovery};
 use roce_engine::units::{Mtu, Psn, Qpn};
 use roce_engine::verbs::*;
 use roce_engine::wire::*;
@@ -65,6 +65,7 @@ fn x07_out_of_bounds() {
         credits: false,
         window: 1,
         ack_interval: 1,
+        recovery: Recovery::GoBackN,
     };
     let (mut qp, mut done, mut peer) = (QueuePair::new(config), Done::default(), Peer::to(0));
     connect(&mut qp, &mut done);

@@ -4,7 +4,7 @@
 use roce_engine::cc::{NotificationConfig, Preset, RateControl, ReactionPoint};
 use roce_engine::fabric::{Action, Chance, Impairment, PacketClass, Rule, Stream, Way};
 use roce_engine::sim::{Duplex, HostId, LineSpec, PortRef, SimPort, World};
-use roce_engine::transport::QpConfig;
+use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn, Rate};
 use roce_engine::verbs::*;
 use roce_engine::wire::{Gid, MacAddr, Route};
@@ -119,6 +119,7 @@ fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
             credits: false,
             window: 256,
             ack_interval: 4,
+            recovery: Recovery::GoBackN,
         };
         e.create_qp(config).unwrap()
     });

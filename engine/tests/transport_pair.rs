@@ -282,15 +282,22 @@ fn schedules_that_broke_something() {
     // Answers that were repeated for late copies of a READ counted as READs outstanding.
     let seeds = [(0xd12d_de54_418d_8bd2, 159, 16), (0xd0b1_8db9_46bd_59bb, 194, 17)];
     for (seed, faults, ops) in seeds {
-        schedule::run(seed, faults, ops).unwrap();
+        for selective in [false, true] {
+            schedule::run(seed, faults, ops, schedule::recovery_of(selective)).unwrap();
+        }
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_schedule_of_faults_delivers_once_and_in_order(seed: u64, faults in 0u64..200, ops in 1usize..24) {
-        if let Err(text) = schedule::run(seed, faults, ops) {
+    fn any_schedule_of_faults_delivers_once_and_in_order(
+        seed: u64,
+        faults in 0u64..200,
+        ops in 1usize..24,
+        selective: bool,
+    ) {
+        if let Err(text) = schedule::run(seed, faults, ops, schedule::recovery_of(selective)) {
             return Err(TestCaseError::fail(text));
         }
     }

@@ -5,7 +5,7 @@
 use arrayvec::ArrayVec;
 use roce_engine::io::mem::{self, MemFrame, MemPort};
 use roce_engine::io::{BURST, Caps, FrameMut, PacketIo};
-use roce_engine::transport::QpConfig;
+use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::{Access, InitAttrs, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
 use roce_engine::wire::{Gid, MacAddr, Route, classify};
@@ -163,6 +163,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 credits: false,
                 window: 256,
                 ack_interval: 4,
+                recovery: Recovery::GoBackN,
             };
             let qpn = end.create_qp(config).unwrap();
             let slots = Buffers::slots(spec.depth(sender), true, spec.verb == Verb::Read && !sender);

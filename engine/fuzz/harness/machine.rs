@@ -5,7 +5,9 @@
 use super::Input;
 use super::common::script::PEER_KEY;
 use super::common::{Peer, Setup, Side, VA};
-use roce_engine::transport::{Sent, Transmit, Verdict};
+use roce_engine::transport::{
+    Recovery, {Sent, Transmit, Verdict},
+};
 use roce_engine::units::{Duration, Instant, Msn, Mtu, Psn};
 use roce_engine::verbs::*;
 use roce_engine::wire::*;
@@ -100,6 +102,7 @@ impl Machine {
             srq: None,
             credits: false,
             memory: REGION,
+            recovery: Recovery::GoBackN,
         };
         let mut side = Side::new(0, &setup);
         let local = Access::LOCAL_WRITE;

@@ -23,7 +23,11 @@ impl Requester {
         }
         let credits = self.credits.hear(p.aeth());
         if psn.is_before(self.una) {
+            conn.counters.duplicate_response += u64::from(p.info.kind != Kind::Acknowledge);
             return if credits { Verdict::Delivered } else { Verdict::Dropped(DropReason::StaleResponse) };
+        }
+        if self.selective.is_some() {
+            return self.on_response_selective(now, p, conn, mem, done);
         }
         if p.info.kind != Kind::ReadResponse && !p.payload().is_empty() {
             return Verdict::Dropped(DropReason::Malformed);
@@ -53,12 +57,12 @@ impl Requester {
                     Verdict::Delivered
                 }
                 Ok(false) => Verdict::Dropped(DropReason::StaleResponse),
-                Err(hole) => self.response_lost(hole, conn),
+                Err(hole) => self.response_lost(now, hole, conn),
             },
             AethKind::RnrNak { timer } => {
                 conn.counters.rnr_nak_retry_err += 1;
                 if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
-                    return self.response_lost(hole, conn);
+                    return self.response_lost(now, hole, conn);
                 }
                 self.on_receiver_not_ready(now, psn, timer);
                 Verdict::Delivered
@@ -66,24 +70,14 @@ impl Requester {
             AethKind::Nak(NakCode::PsnSequence) => {
                 conn.counters.packet_seq_err += 1;
                 if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
-                    return self.response_lost(hole, conn);
+                    return self.response_lost(now, hole, conn);
                 }
                 self.on_sequence_nak(now, psn)
             }
             AethKind::Nak(code) => {
-                let (status, counter) = match code {
-                    NakCode::InvalidRequest => {
-                        (CompletionStatus::RemInvReqErr, &mut conn.counters.req_remote_invalid_request)
-                    }
-                    NakCode::RemoteAccess => {
-                        (CompletionStatus::RemAccessErr, &mut conn.counters.req_remote_access_errors)
-                    }
-                    NakCode::RemoteOperational => {
-                        (CompletionStatus::RemOpErr, &mut conn.counters.req_remote_op_errors)
-                    }
-                    _ => return Verdict::Dropped(DropReason::Unsupported),
+                let Some(status) = refusal(code, conn) else {
+                    return Verdict::Dropped(DropReason::Unsupported);
                 };
-                *counter += 1;
                 // A READ that lies before the refused request unanswered ends in its place:
                 // the peer is in error and will not answer it.
                 let _ = self.acknowledge(now, psn.minus(1), conn, done);
@@ -96,21 +90,28 @@ impl Requester {
 
     /// RNR NAK: nothing leaves for the time that the peer asks for, then all again from `psn`.
     fn on_receiver_not_ready(&mut self, now: Instant, psn: Psn, timer: u8) {
+        if self.start_wait(now, timer) {
+            self.rewind(psn);
+            self.held = None;
+        }
+    }
+
+    /// Nothing leaves for the time that the peer asks for.  Whether that is new: one wait at a time,
+    /// what arrives in it neither cuts nor extends it.
+    pub(super) fn start_wait(&mut self, now: Instant, timer: u8) -> bool {
         const FOR_EVER: u8 = 7;
         if self.rnr_until.is_some() {
-            // One wait at a time: what arrives in it neither cuts nor extends it.
-            return;
+            return false;
         }
         if self.rnr_left == 0 {
             self.break_head(CompletionStatus::RnrRetryExcErr);
-            return;
+            return false;
         }
         if self.rnr_left != FOR_EVER {
             self.rnr_left -= 1;
         }
-        self.rewind(psn);
-        self.held = None;
         self.rnr_until = Some(now + rnr_delay(timer));
+        true
     }
 
     /// Sequence NAK: all again from `psn`, once.
@@ -120,6 +121,7 @@ impl Requester {
         }
         self.held = Some(psn);
         self.cc.on_loss(now);
+        self.note_loss(now, psn);
         if self.last_nak.replace(psn) == Some(psn) {
             self.go_back(psn);
         } else {
@@ -129,12 +131,13 @@ impl Requester {
     }
 
     /// The response with PSN `hole` was lost: what came implies a NAK for it.
-    fn response_lost(&mut self, hole: Psn, conn: &mut Conn) -> Verdict {
+    fn response_lost(&mut self, now: Instant, hole: Psn, conn: &mut Conn) -> Verdict {
         if self.rnr_until.is_some() || self.held == Some(hole) {
             return Verdict::Dropped(DropReason::OutOfSequenceDropped);
         }
         conn.counters.implied_nak_seq_err += 1;
         self.held = Some(hole);
+        self.note_loss(now, hole);
         self.rewind(hole);
         Verdict::Delivered
     }
@@ -154,7 +157,7 @@ impl Requester {
             return Verdict::Dropped(DropReason::Unsupported);
         }
         if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
-            return self.response_lost(hole, conn);
+            return self.response_lost(now, hole, conn);
         }
         let mtu = conn.mtu;
         let Some(wqe) = self.sq.front_mut() else { return Verdict::Dropped(DropReason::StaleResponse) };
@@ -207,7 +210,7 @@ impl Requester {
         if last {
             self.finish_head(conn, done);
         }
-        self.progress(now);
+        self.progress(now, conn);
         conn.counters.rx_response_packets += 1;
         conn.counters.rx_payload_bytes += u64::from(want);
         Verdict::Delivered
@@ -228,7 +231,7 @@ impl Requester {
             return Verdict::Dropped(DropReason::Unsupported);
         }
         if let Err(hole) = self.acknowledge(now, psn.minus(1), conn, done) {
-            return self.response_lost(hole, conn);
+            return self.response_lost(now, hole, conn);
         }
         let Some(wqe) = self.sq.front() else { return Verdict::Dropped(DropReason::StaleResponse) };
         let (SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }) = wqe.wr.op else {
@@ -245,9 +248,22 @@ impl Requester {
         }
         self.move_una(psn.plus(1), conn);
         self.finish_head(conn, done);
-        self.progress(now);
+        self.progress(now, conn);
         conn.counters.rx_response_packets += 1;
         conn.counters.rx_payload_bytes += 8;
         Verdict::Delivered
     }
+}
+
+/// How the refused request completes, counted; `None` for codes without meaning here.
+pub(super) fn refusal(code: NakCode, conn: &mut Conn) -> Option<CompletionStatus> {
+    let counters = &mut conn.counters;
+    let (status, counter) = match code {
+        NakCode::InvalidRequest => (CompletionStatus::RemInvReqErr, &mut counters.req_remote_invalid_request),
+        NakCode::RemoteAccess => (CompletionStatus::RemAccessErr, &mut counters.req_remote_access_errors),
+        NakCode::RemoteOperational => (CompletionStatus::RemOpErr, &mut counters.req_remote_op_errors),
+        _ => return None,
+    };
+    *counter += 1;
+    Some(status)
 }

@@ -67,6 +67,8 @@ counters! {
         packet_seq_err,
         /// Responder: packets that came again.
         duplicate_request,
+        /// Requester: READ and atomic responses that came again.
+        duplicate_response,
         /// Requester: READ or atomic responses found lost by what came after them.
         implied_nak_seq_err,
         /// Requester: ack timeouts.

@@ -8,14 +8,20 @@
 mod completer;
 mod counters;
 mod credits;
+mod psn_set;
 mod qp;
+mod reorder;
 mod requester;
 mod responder;
 mod response;
+mod retry;
 mod segment;
+mod selective;
 mod shared;
+mod stages;
 mod uc;
 mod ud;
 
 pub use counters::QpCounters;
-pub use qp::{QpConfig, QueuePair, Sent, Transmit, Verdict};
+pub use qp::{QpConfig, QueuePair, Recovery, Sent, Transmit, Verdict};
+pub use stages::{Spans, Stage, Stages};

@@ -1,11 +1,11 @@
 //! The queue pair: state, the five calls, and what every packet must satisfy.
 
-use super::QpCounters;
 use super::credits::Advertised;
 use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
 use super::ud::{self, Datagrams};
+use super::{QpCounters, Stages};
 use crate::cc::{Gaps, Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
@@ -34,11 +34,39 @@ pub struct QpConfig {
     /// start than the peer has told to have receive requests for.  RC only; with a shared receive
     /// queue nothing is told.
     pub credits: bool,
-    /// Packets that may be unacknowledged, 1 ..= 2^22.
+    /// Packets that may be unacknowledged, 1 ..= 2^22; 1 ..= [`Recovery::MAX_WINDOW`] where packets
+    /// are kept out of order.
     pub window: u32,
     /// The responder acknowledges after at most this many packets, 1 ..= 2^22;
     /// a packet that asks is answered at once.
     pub ack_interval: u32,
+    /// How what is lost is sent again.
+    pub recovery: Recovery,
+}
+
+/// How what is lost is sent again.  Both ends of a connection must have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// Everything from the lost packet on: what every RoCE peer understands.
+    #[default]
+    GoBackN,
+    /// Only what is missing, in the manner of IRN: understood by queue pairs of this crate.
+    SelectiveRepeat {
+        /// The timer where at most [`Recovery::FEW`] packets are unacknowledged, as a code like
+        /// [`RtsAttrs::timeout`](crate::verbs::RtsAttrs::timeout); 0 takes that one.
+        low_timeout: u8,
+    },
+}
+
+impl Recovery {
+    /// The largest window of selective repeat: the receiving side has room for so many packets.
+    pub const MAX_WINDOW: u32 = 1 << 16;
+    /// The most unacknowledged packets that the short timer of selective repeat guards.
+    pub const FEW: u32 = 3;
+
+    pub(super) fn is_selective(self) -> bool {
+        self != Recovery::GoBackN
+    }
 }
 
 /// What became of a received packet.
@@ -87,6 +115,7 @@ pub(super) struct Conn {
     /// The headers to the peer; a datagram queue pair has none and takes those of address handles.
     pub(super) template: Template,
     pub(super) counters: QpCounters,
+    pub(super) stages: Stages,
 }
 
 /// A queue pair.
@@ -113,6 +142,7 @@ pub struct QueuePair {
     uc: UcReceiver,
     pub(super) rq: Ring<RecvWr>,
     counters_before: QpCounters,
+    stages_before: Stages,
     config: QpConfig,
     init: InitAttrs,
 }
@@ -137,12 +167,14 @@ impl QueuePair {
             requester: Requester::new(
                 config.max_send_wr,
                 config.window,
+                config.recovery,
                 config.credits && config.ty == QpType::Rc,
             ),
             responder: Responder::new(config.ack_interval),
             uc: UcReceiver::default(),
             rq: Ring::new(if config.srq.is_some() { 0 } else { config.max_recv_wr }),
             counters_before: QpCounters::default(),
+            stages_before: Stages::default(),
             config,
             init: InitAttrs { access: Access::NONE, pkey: 0xFFFF },
         }
@@ -189,6 +221,14 @@ impl QueuePair {
     #[inline]
     pub fn has_response(&self) -> bool {
         self.responder.has_output()
+    }
+
+    /// Adds to `sum` how long its recoveries took since it was made.
+    pub fn add_stages(&self, sum: &mut Stages) {
+        sum.add(&self.stages_before);
+        if let Some(conn) = &self.conn {
+            sum.add(&conn.stages);
+        }
     }
 
     /// Packets sent and not acknowledged.
@@ -364,7 +404,7 @@ impl QueuePair {
         let (verdict, failure) = match self.ty {
             QpType::Rc => {
                 let ahead = conn.counters.out_of_sequence;
-                let verdict = self.responder.on_request(p, conn, &mut self.rq, mem, done);
+                let verdict = self.responder.on_request(now, p, conn, &mut self.rq, mem, done);
                 if verdict == Verdict::Answered && conn.counters.out_of_sequence != ahead {
                     self.mark.get_or_insert(Mark::SequenceNak);
                 }
@@ -505,7 +545,7 @@ impl QueuePair {
         done: &mut impl Completions,
     ) -> Option<Sent> {
         let conn = self.conn.as_deref_mut()?;
-        let sent = self.responder.transmit(conn, mem, slot)?;
+        let sent = self.responder.transmit(now, conn, mem, slot)?;
         if sent.payload != 0 {
             self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
         }
@@ -558,8 +598,10 @@ impl QueuePair {
             advertised: Advertised::new(self.config.credits && self.config.srq.is_none()),
             template: Template::new(&attrs.route, self.pkey, attrs.dest_qpn),
             counters: QpCounters::default(),
+            stages: Stages::default(),
         }));
-        self.responder.start(attrs);
+        let window = self.config.recovery.is_selective().then_some(self.config.window);
+        self.responder.start(attrs, window);
         self.uc.start(attrs.rq_psn);
         self.state = QpState::Rtr;
     }
@@ -589,6 +631,7 @@ impl QueuePair {
             advertised: Advertised::new(false),
             template: Template::new(&nowhere, self.pkey, Qpn::new(0)),
             counters: QpCounters::default(),
+            stages: Stages::default(),
         }));
         self.state = QpState::Init;
     }
@@ -596,8 +639,11 @@ impl QueuePair {
     fn reset(&mut self) {
         let mut counters = self.counters();
         counters.psns_failed += u64::from(self.unacknowledged());
+        let mut stages = Stages::default();
+        self.add_stages(&mut stages);
         *self = QueuePair::new(self.config);
         self.counters_before = counters;
+        self.stages_before = stages;
     }
 
     /// After the requester did something: errors, drained.

@@ -1,8 +1,11 @@
 //! The requester: the send queue, the window, and going back.
 
 use super::credits::{Credits, Gate};
-use super::qp::{Conn, Sent, Transmit};
+use super::qp::{Conn, Recovery, Sent, Transmit};
+use super::retry::{Loss, timer};
 use super::segment::Segment;
+use super::selective::Selective;
+use super::stages::Stage;
 use crate::cc::{Gaps, Pacer, RateControl};
 use crate::units::{Duration, Instant, Msn, Mtu, Psn};
 use crate::verbs::{
@@ -21,10 +24,10 @@ const ACK_REQUEST_INTERVAL: u32 = 64;
 pub(super) struct Requester {
     pub(super) sq: Ring<Wqe>,
     /// Position of the request whose packet is sent next, and the packet in it.
-    cursor: u32,
-    cursor_packet: u32,
+    pub(super) cursor: u32,
+    pub(super) cursor_packet: u32,
     /// One past the last request of which a packet was sent.
-    started: u32,
+    pub(super) started: u32,
     /// The oldest unacknowledged PSN; the next PSN never sent; the next PSN to hand out.
     pub(super) una: Psn,
     pub(super) high: Psn,
@@ -33,23 +36,30 @@ pub(super) struct Requester {
     ack_request_interval: u32,
     since_ack_request: u32,
     /// The newest PSN for which a response was asked since the last go-back.
-    asked: Psn,
-    timeout: Option<Duration>,
-    retry_cnt: u8,
+    pub(super) asked: Psn,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry_cnt: u8,
     pub(super) retry_left: u8,
-    rnr_retry: u8,
+    pub(super) rnr_retry: u8,
     pub(super) rnr_left: u8,
-    /// When the oldest unacknowledged packet is given up.
-    deadline: Option<Instant>,
+    /// When the oldest unacknowledged packet is given up, and since when it is waited for.
+    pub(super) deadline: Option<Instant>,
+    pub(super) waiting_since: Instant,
+    /// The timer ran out, and what it guarded had been waited for since then.
+    pub(super) stalled: Option<Instant>,
     /// No packet leaves before this: the peer said that it is not ready.
     pub(super) rnr_until: Option<Instant>,
     /// READs and atomics sent and not answered; the most there may be.
-    reads_out: u32,
+    pub(super) reads_out: u32,
     max_reads: u32,
     /// A go-back to this PSN was made and nothing has moved since.
     pub(super) held: Option<Psn>,
     /// The PSN of the last sequence NAK.
     pub(super) last_nak: Option<Psn>,
+    /// Go-back-N: the packet that the peer said is lost.
+    pub(super) loss: Option<Loss>,
+    /// Selective repeat: what is known of each packet.
+    pub(super) selective: Option<Box<Selective>>,
     pub(super) drained_told: bool,
     pub(super) credits: Credits,
     failure: Option<CompletionStatus>,
@@ -69,7 +79,7 @@ pub(super) struct Wqe {
     /// READ: response packets taken.
     pub(super) got: u32,
     /// READ or atomic: counted in `reads_out`.
-    counted: bool,
+    pub(super) counted: bool,
     /// READ: asked for from this packet on, the last time.
     pub(super) resumed: u32,
 }
@@ -82,8 +92,14 @@ impl Wqe {
 }
 
 impl Requester {
-    pub(super) fn new(capacity: u32, window: u32, credits: bool) -> Requester {
-        let window = window.clamp(1, 1 << 22);
+    pub(super) fn new(capacity: u32, window: u32, recovery: Recovery, credits: bool) -> Requester {
+        let (window, selective) = match recovery {
+            Recovery::GoBackN => (window.clamp(1, 1 << 22), None),
+            Recovery::SelectiveRepeat { low_timeout } => {
+                let window = window.clamp(1, Recovery::MAX_WINDOW);
+                (window, Some(Box::new(Selective::new(window, timer(low_timeout)))))
+            }
+        };
         Requester {
             sq: Ring::new(capacity),
             cursor: 0,
@@ -102,11 +118,15 @@ impl Requester {
             rnr_retry: 0,
             rnr_left: 0,
             deadline: None,
+            waiting_since: Instant::ZERO,
+            stalled: None,
             rnr_until: None,
             reads_out: 0,
             max_reads: 0,
             held: None,
             last_nak: None,
+            loss: None,
+            selective,
             drained_told: false,
             credits: Credits::new(credits),
             failure: None,
@@ -121,10 +141,10 @@ impl Requester {
         self.high = attrs.sq_psn;
         self.next = attrs.sq_psn;
         self.asked = attrs.sq_psn.minus(1);
-        self.timeout = match attrs.timeout {
-            0 => None,
-            n => Some(Duration::from_nanos(4096 << n)),
-        };
+        self.timeout = timer(attrs.timeout);
+        if let Some(selective) = &mut self.selective {
+            selective.start(attrs.sq_psn);
+        }
         self.retry_cnt = attrs.retry_cnt;
         self.retry_left = attrs.retry_cnt;
         self.rnr_retry = attrs.rnr_retry;
@@ -191,6 +211,9 @@ impl Requester {
                 return Transmit::Wait(until);
             }
             self.rnr_until = None;
+        }
+        if self.selective.as_ref().is_some_and(|s| s.has_lost()) {
+            return self.transmit_lost(now, conn, mem, slot);
         }
         let Some(wqe) = self.sq.get(self.cursor) else { return Transmit::Idle };
         let psn = wqe.first.plus(self.cursor_packet);
@@ -288,33 +311,6 @@ impl Requester {
         Transmit::Sent(sent)
     }
 
-    /// Goes back to the packet with `psn`, the oldest that is unacknowledged.  The timer starts
-    /// when it leaves again, which may be much later.
-    pub(super) fn rewind(&mut self, psn: Psn) {
-        self.asked = psn.minus(1);
-        self.deadline = None;
-        let mut position = self.sq.head();
-        while let Some(wqe) = self.sq.get(position) {
-            if !wqe.last().is_before(psn) {
-                break;
-            }
-            position = position.wrapping_add(1);
-        }
-        let Some(wqe) = self.sq.get(position) else { return };
-        self.cursor = position;
-        self.cursor_packet = wqe.first.distance_to(psn).max(0) as u32;
-        let mut at = position;
-        while at != self.started {
-            if let Some(wqe) = self.sq.get_mut(at)
-                && wqe.counted
-            {
-                wqe.counted = false;
-                self.reads_out -= 1;
-            }
-            at = at.wrapping_add(1);
-        }
-    }
-
     /// Takes everything up to `through` as acknowledged.  `Err` is the PSN of a READ or
     /// atomic that lies in the way unanswered.
     #[inline]
@@ -345,7 +341,7 @@ impl Requester {
             self.finish_head(conn, done);
         }
         if moved {
-            self.progress(now);
+            self.progress(now, conn);
         }
         match hole {
             Some(psn) => Err(psn),
@@ -369,75 +365,6 @@ impl Requester {
                 self.reads_out -= 1;
             }
             complete(conn, &wqe, done);
-        }
-    }
-
-    /// The peer moved the window: counters are reloaded, the timer starts again.
-    #[inline]
-    pub(super) fn progress(&mut self, now: Instant) {
-        self.retry_left = self.retry_cnt;
-        self.rnr_left = self.rnr_retry;
-        self.held = None;
-        self.last_nak = None;
-        self.restart_timer(now);
-        self.skip_acknowledged();
-    }
-
-    /// The timer guards the oldest unacknowledged packet, when a response to it was asked for:
-    /// a peer that was not asked may be silent for ever.
-    #[inline]
-    fn restart_timer(&mut self, now: Instant) {
-        self.deadline = match self.timeout {
-            Some(t) if !self.asked.is_before(self.una) => Some(now + t),
-            _ => None,
-        };
-    }
-
-    /// What was acknowledged while going back is not sent again.
-    #[inline]
-    fn skip_acknowledged(&mut self) {
-        let head = self.sq.head();
-        if (self.cursor.wrapping_sub(head) as i32) < 0 {
-            self.cursor = head;
-            self.cursor_packet = 0;
-        }
-        if self.cursor == head
-            && let Some(wqe) = self.sq.front()
-        {
-            let done = wqe.first.distance_to(self.una);
-            if done > self.cursor_packet as i32 && (done as u32) < wqe.packets {
-                self.cursor_packet = done as u32;
-            }
-        }
-    }
-
-    pub(super) fn on_deadline(&mut self, now: Instant, conn: &mut Conn) {
-        if self.rnr_until.is_some_and(|t| now >= t) {
-            self.rnr_until = None;
-        }
-        if self.deadline.is_none_or(|t| now < t) {
-            return;
-        }
-        conn.counters.local_ack_timeout_err += 1;
-        self.cc.on_loss(now);
-        self.held = None;
-        self.go_back(self.una);
-    }
-
-    /// Resends from `psn` at the cost of a retry.
-    pub(super) fn go_back(&mut self, psn: Psn) {
-        if self.retry_left == 0 {
-            self.break_head(CompletionStatus::RetryExcErr);
-            return;
-        }
-        self.retry_left -= 1;
-        self.rewind(psn);
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        match (self.deadline, self.rnr_until) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
         }
     }
 
@@ -471,6 +398,8 @@ impl Requester {
     pub(super) fn stop(&mut self) -> u32 {
         let failed = self.unacknowledged();
         self.deadline = None;
+        self.loss = None;
+        self.stalled = None;
         self.rnr_until = None;
         self.reads_out = 0;
         self.una = self.high;
@@ -478,6 +407,9 @@ impl Requester {
         self.cursor = self.sq.head();
         self.cursor_packet = 0;
         self.started = self.cursor;
+        if let Some(selective) = &mut self.selective {
+            selective.start(self.high);
+        }
         failed
     }
 
@@ -508,7 +440,8 @@ impl Requester {
             || ask
             || wqe.wr.op.is_read_or_atomic()
             || self.since_ack_request + 1 >= self.ack_request_interval;
-        let segment = Segment { index: self.cursor_packet, last, ask, psn };
+        let asks_for = wqe.packets - self.cursor_packet;
+        let segment = Segment { index: self.cursor_packet, last, asks_for, ask, psn };
         let sent = segment.write(&wqe.wr, conn, mem, slot)?;
         self.since_ack_request = if ask { 0 } else { self.since_ack_request + 1 };
         Ok(sent)
@@ -521,10 +454,17 @@ impl Requester {
         counters.tx_data_packets += 1;
         counters.tx_payload_bytes += u64::from(sent.payload);
         counters.retransmits += u64::from(again);
+        if let Some(loss) = &mut self.loss
+            && again
+            && loss.psn == sent.psn
+            && !core::mem::replace(&mut loss.resent, true)
+        {
+            conn.stages.record(Stage::NakToResend, now.since(loss.noticed));
+        }
         let Some(wqe) = self.sq.get_mut(self.cursor) else { return };
-        let (mut frame_bytes, mut payload_bytes, mut packets) = (sent.len as u64, u64::from(sent.payload), 1);
         let takes_recv = wqe.wr.op.takes_recv();
         let mut advance = 1;
+        let mut load = Load { packets: 1, frames: sent.len as u64, payload: u64::from(sent.payload) };
         if wqe.wr.op.is_read_or_atomic() {
             advance = wqe.packets - self.cursor_packet;
             wqe.resumed = self.cursor_packet;
@@ -532,18 +472,9 @@ impl Requester {
                 wqe.counted = true;
                 self.reads_out += 1;
             }
-            if let SendOp::Read { .. } = wqe.wr.op {
-                // What a READ loads the link with is its answer: first and last packet have an
-                // AETH, the last one a pad.
-                payload_bytes = u64::from(wqe.wr.sge.len - (self.cursor_packet << conn.mtu.shift()));
-                packets = advance;
-                let aeths = if advance == 1 { 1 } else { 2 };
-                frame_bytes = payload_bytes
-                    + u64::from(advance) * (conn.template.headers_len() + ICRC_LEN) as u64
-                    + aeths * Aeth::LEN as u64
-                    + (payload_bytes.wrapping_neg() & 3);
-            }
+            load = Load::of(wqe, self.cursor_packet, advance, sent, conn);
         }
+        let counters = &mut conn.counters;
         let next = sent.psn.plus(advance);
         if self.since_ack_request == 0 {
             self.asked = next.minus(1);
@@ -565,8 +496,14 @@ impl Requester {
         if self.deadline.is_none() {
             self.restart_timer(now);
         }
+        self.note_sent(now, sent, load);
+    }
+
+    /// A packet has left: what spaces them learns of it.
+    #[inline]
+    fn note_sent(&mut self, now: Instant, sent: &Sent, load: Load) {
         if let Some(pacer) = &mut self.pacer {
-            pacer.sent(now, packets, frame_bytes, payload_bytes);
+            pacer.sent(now, load.packets, load.frames, load.payload);
         }
         self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
         if let Some(gaps) = &mut self.gaps
@@ -574,6 +511,44 @@ impl Requester {
         {
             gaps.note(now);
         }
+    }
+
+    /// A lost packet has left again: counters, timer and pacer.
+    pub(super) fn account_again(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, load: Load) {
+        conn.counters.tx_data_packets += 1;
+        conn.counters.tx_payload_bytes += u64::from(sent.payload);
+        conn.counters.retransmits += 1;
+        if sent.psn.is_after(self.asked) {
+            self.asked = sent.psn;
+        }
+        if self.deadline.is_none() {
+            self.restart_timer(now);
+        }
+        self.note_sent(now, sent, load);
+    }
+}
+
+/// What a packet loads the link with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    packets: u32,
+    frames: u64,
+    payload: u64,
+}
+
+impl Load {
+    /// Of a request that asks for `asks_for` packets from packet `k` on.  What a READ loads the
+    /// link with is its answer: first and last packet have an AETH, the last one a pad.
+    pub(super) fn of(wqe: &Wqe, k: u32, asks_for: u32, sent: &Sent, conn: &Conn) -> Load {
+        let SendOp::Read { .. } = wqe.wr.op else {
+            return Load { packets: 1, frames: sent.len as u64, payload: u64::from(sent.payload) };
+        };
+        let shift = conn.mtu.shift();
+        let payload = u64::from((wqe.wr.sge.len - (k << shift)).min(asks_for << shift));
+        let aeths = if asks_for == 1 { 1 } else { 2 };
+        let headers = u64::from(asks_for) * (conn.template.headers_len() + ICRC_LEN) as u64;
+        let frames = payload + headers + aeths * Aeth::LEN as u64 + (payload.wrapping_neg() & 3);
+        Load { packets: asks_for, frames, payload }
     }
 }
 
@@ -608,9 +583,9 @@ const fn wc_opcode(op: &SendOp) -> WcOpcode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::QpCounters;
     use crate::transport::credits::Advertised;
     use crate::transport::ud::Datagrams;
+    use crate::transport::{QpCounters, Stages};
     use crate::units::Qpn;
     use crate::verbs::{Access, CompletionQueue, Pd, SendFlags, Sge};
     use crate::wire::{Gid, MacAddr, Route, Template};
@@ -640,8 +615,9 @@ mod tests {
             advertised: Advertised::new(false),
             template: Template::new(&route, 0xFFFF, Qpn::new(3)),
             counters: QpCounters::default(),
+            stages: Stages::default(),
         };
-        let mut requester = Requester::new(2, 1 << 22, false);
+        let mut requester = Requester::new(2, 1 << 22, Recovery::GoBackN, false);
         let first = Psn::new(0xFF_0000);
         let attrs = RtsAttrs { sq_psn: first, timeout: 0, retry_cnt: 0, rnr_retry: 0, max_rd_atomic: 0 };
         requester.start(&attrs);

@@ -1,8 +1,10 @@
 //! The responder: executes the peer's requests in PSN order.
 
-use super::qp::{Conn, Sent, Verdict, failed};
-use super::response::{Answer, Output};
-use crate::units::{Msn, Psn};
+use super::qp::{Conn, Recovery, Sent, Verdict, failed};
+use super::reorder::{Kept, Reorder};
+use super::response::{Answer, Output, acknowledge_blocks};
+use super::stages::Stage;
+use crate::units::{Instant, Msn, Psn};
 use crate::verbs::{
     Access, Completion, CompletionStatus, Completions, Memory, MrKey, QpEvent, RecvWr, Ring, RtrAttrs,
     WcOpcode,
@@ -20,6 +22,12 @@ pub(super) struct Responder {
     message: Message,
     /// A NAK was sent and the expected packet has not come since.
     nak_pending: bool,
+    /// Go-back-N: since when the expected packet has been missing.
+    missing: Option<Instant>,
+    /// The first gap of which no NAK has left yet.
+    untold: Option<Instant>,
+    /// Selective repeat: what came ahead of the expected packet.
+    reorder: Option<Box<Reorder>>,
     /// The PSN of the newest executed SEND or WRITE packet: what an ACK names.
     newest: Option<Psn>,
     unacknowledged: u32,
@@ -55,6 +63,9 @@ impl Responder {
             msn: Msn::new(0),
             message: Message::None,
             nak_pending: false,
+            missing: None,
+            untold: None,
+            reorder: None,
             newest: None,
             unacknowledged: 0,
             ack_interval: ack_interval.clamp(1, 1 << 22),
@@ -64,15 +75,18 @@ impl Responder {
         }
     }
 
-    pub(super) fn start(&mut self, attrs: &RtrAttrs) {
+    /// `window` packets are kept out of order, under selective repeat.
+    pub(super) fn start(&mut self, attrs: &RtrAttrs, window: Option<u32>) {
         self.epsn = attrs.rq_psn;
         self.min_rnr_timer = attrs.min_rnr_timer;
-        self.out.start(usize::from(attrs.max_dest_rd_atomic), attrs.mtu);
+        self.out.start(usize::from(attrs.max_dest_rd_atomic));
+        self.reorder =
+            window.map(|n| Box::new(Reorder::new(n.clamp(1, Recovery::MAX_WINDOW), attrs.mtu, attrs.rq_psn)));
     }
 
     #[inline]
     pub(super) fn has_output(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.is_empty() || self.owes_blocks()
     }
 
     /// Whether what goes next is, or goes before, a response with data.
@@ -83,7 +97,13 @@ impl Responder {
 
     #[inline]
     pub(super) fn has_urgent(&self) -> bool {
-        self.out.has_urgent()
+        self.out.has_urgent() || (self.owes_blocks() && !self.out.has_answer())
+    }
+
+    /// Whether the peer is to be told what came ahead.
+    #[inline]
+    fn owes_blocks(&self) -> bool {
+        self.reorder.as_ref().is_some_and(|r| r.is_due())
     }
 
     /// Receive requests were posted: tells a requester that may wait for them.
@@ -104,6 +124,9 @@ impl Responder {
     /// The queue pair is in error: only the NAK that says why still leaves.
     pub(super) fn stop(&mut self) {
         self.out.stop();
+        self.missing = None;
+        self.untold = None;
+        self.reorder = None;
     }
 
     /// The receive request of the SEND that is under way.
@@ -116,7 +139,23 @@ impl Responder {
 
     /// Writes the next response.  May leave a failure: see [`Responder::take_failure`].
     #[inline]
-    pub(super) fn transmit(&mut self, conn: &mut Conn, mem: &Memory, slot: &mut [u8]) -> Option<Sent> {
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+    ) -> Option<Sent> {
+        if self.owes_blocks() && !self.out.has_answer() && !self.out.has_nak() {
+            return self.transmit_blocks(now, conn, slot);
+        }
+        if let Some(since) = self.untold
+            && self.out.has_sequence_nak()
+            && !self.out.has_answer()
+        {
+            self.untold = None;
+            conn.stages.record(Stage::GapToNak, now.since(since));
+        }
         let (psn, msn) = match self.out.transmit(conn, mem, slot) {
             Ok(sent) => return sent,
             Err(unreadable) => unreadable,
@@ -127,10 +166,22 @@ impl Responder {
         self.out.transmit(conn, mem, slot).ok().flatten()
     }
 
+    /// A NAK for the expected packet that says what came after it; it acknowledges what lies before.
+    fn transmit_blocks(&mut self, now: Instant, conn: &mut Conn, slot: &mut [u8]) -> Option<Sent> {
+        let blocks = self.reorder.as_mut()?.take_blocks();
+        if let Some(since) = self.untold.take() {
+            conn.stages.record(Stage::GapToNak, now.since(since));
+        }
+        self.out.drop_ack();
+        conn.counters.naks_sent += 1;
+        Some(acknowledge_blocks(conn, slot, self.epsn, self.msn, &blocks))
+    }
+
     /// Takes a request of class RC.
     #[inline]
     pub(super) fn on_request(
         &mut self,
+        now: Instant,
         p: &Packet<'_>,
         conn: &mut Conn,
         rq: &mut Ring<RecvWr>,
@@ -141,18 +192,110 @@ impl Responder {
         let ahead = self.epsn.distance_to(psn);
         if ahead > 0 {
             conn.counters.out_of_sequence += 1;
+            if self.reorder.is_some() {
+                return self.keep(now, p, conn);
+            }
+            self.missing = self.missing.or(Some(now));
             if self.nak_pending {
                 return Verdict::Dropped(DropReason::OutOfSequenceDropped);
             }
             self.nak_pending = true;
+            self.untold = Some(now);
             self.out.nak(self.epsn, self.msn, Syndrome::NAK_PSN_SEQUENCE, false);
             return Verdict::Answered;
         }
         if ahead < 0 {
             conn.counters.duplicate_request += 1;
-            return self.on_duplicate(p, conn.mtu.bytes());
+            return self.on_duplicate(p, conn);
         }
         self.nak_pending = false;
+        if let Some(since) = self.missing.take() {
+            self.untold = None;
+            conn.stages.record(Stage::GapToClosed, now.since(since));
+        }
+        if self.reorder.is_none() {
+            return self.take(p, conn, rq, mem, done);
+        }
+        self.take_all(now, p, conn, rq, mem, done)
+    }
+
+    /// Selective repeat: a packet ahead of the expected one waits for it.
+    fn keep(&mut self, now: Instant, p: &Packet<'_>, conn: &mut Conn) -> Verdict {
+        let Some(reorder) = &mut self.reorder else {
+            return Verdict::Dropped(DropReason::OutOfSequenceDropped);
+        };
+        match reorder.keep(now, p, self.epsn, self.ack_interval) {
+            Kept::New { gap, closed } => {
+                if gap != 0 {
+                    self.untold = self.untold.or(Some(now));
+                }
+                if let Some(span) = closed {
+                    conn.stages.record(Stage::GapToClosed, span);
+                }
+                Verdict::Delivered
+            }
+            Kept::Again => {
+                conn.counters.duplicate_request += 1;
+                Verdict::Answered
+            }
+            Kept::Beyond => Verdict::Dropped(DropReason::OutOfSequenceDropped),
+        }
+    }
+
+    /// Selective repeat: the expected packet, and what was kept behind it.
+    fn take_all(
+        &mut self,
+        now: Instant,
+        p: &Packet<'_>,
+        conn: &mut Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Verdict {
+        let before = self.epsn;
+        let verdict = self.take(p, conn, rq, mem, done);
+        // Out of its place while packets in it are executed.
+        let Some(mut reorder) = self.reorder.take() else { return verdict };
+        if let Some(span) = reorder.arrived(now, before) {
+            conn.stages.record(Stage::GapToClosed, span);
+        }
+        reorder.advance(before, self.epsn);
+        while self.failure.is_none()
+            && let Some(next) = reorder.get(self.epsn)
+        {
+            let psn = self.epsn;
+            if self.take(&next, conn, rq, mem, done) == Verdict::Delivered {
+                reorder.advance(psn, self.epsn);
+            } else {
+                reorder.forget(psn);
+            }
+        }
+        if self.untold.is_some() && !reorder.is_due() {
+            self.untold = None;
+        }
+        if let Some(newest) = self.newest
+            && self.unacknowledged != 0
+            && self.epsn.distance_to(before) < -1
+        {
+            // What waited is acknowledged with what it waited for.
+            self.unacknowledged = 0;
+            self.out.ack(newest, self.msn);
+        }
+        self.reorder = Some(reorder);
+        verdict
+    }
+
+    /// The packet at the expected PSN: executes it or refuses it.
+    #[inline]
+    fn take(
+        &mut self,
+        p: &Packet<'_>,
+        conn: &mut Conn,
+        rq: &mut Ring<RecvWr>,
+        mem: &mut Memory,
+        done: &mut impl Completions,
+    ) -> Verdict {
+        let psn = p.bth.psn;
         match self.execute(p, conn, rq, mem, done) {
             Ok(()) => Verdict::Delivered,
             Err(Refusal::NotReady) => {
@@ -409,12 +552,12 @@ impl Responder {
 
     /// A packet that was executed before.  What is malformed or was never granted gets no
     /// answer; nothing is executed again.
-    fn on_duplicate(&mut self, p: &Packet<'_>, mtu: usize) -> Verdict {
+    fn on_duplicate(&mut self, p: &Packet<'_>, conn: &Conn) -> Verdict {
         const DROPPED: Verdict = Verdict::Dropped(DropReason::DuplicateDropped);
         match p.info.kind {
             Kind::Send | Kind::Write => {
                 let Some(newest) = self.newest else { return DROPPED };
-                if payload_of(p, mtu).is_none() || self.out.answers_after(newest) {
+                if payload_of(p, conn.mtu.bytes()).is_none() || self.out.answers_after(newest) {
                     return DROPPED;
                 }
                 self.out.ack(newest, self.msn);
@@ -426,15 +569,21 @@ impl Responder {
                 };
                 let Answer::Read { va, rkey, len } = resource.what else { return DROPPED };
                 let k = resource.first.distance_to(p.bth.psn) as u32;
-                let offset = len - reth.len.min(len);
+                let at = k << conn.mtu.shift();
+                // All that follows, or, under selective repeat, the packets that are missing.
+                let part = self.reorder.is_some() && reth.len != 0 && reth.len % conn.mtu.bytes() as u32 == 0;
                 let same = reth.rkey == rkey.0
-                    && reth.len <= len
-                    && u64::from(offset) == u64::from(k) * self.out.mtu_bytes()
-                    && va.checked_add(u64::from(offset)) == Some(reth.va);
+                    && at <= len
+                    && (reth.len == len - at || (part && reth.len < len - at))
+                    && va.checked_add(u64::from(at)) == Some(reth.va);
                 if !same {
                     return DROPPED;
                 }
-                self.out.replay(index, k);
+                if self.reorder.is_none() {
+                    self.out.replay(index, k);
+                } else if !self.out.repair(&resource, k, conn.mtu.packets(reth.len)) {
+                    return DROPPED;
+                }
                 Verdict::Answered
             }
             Kind::CompareSwap | Kind::FetchAdd => match self.out.find(p.bth.psn) {

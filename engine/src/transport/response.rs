@@ -1,9 +1,10 @@
 //! What the responder has to say, in the order of the requests' PSNs.
 
 use super::qp::{Conn, Sent};
-use crate::units::{Msn, Mtu, Psn};
+use crate::units::{Msn, Psn};
 use crate::verbs::{Memory, MrKey};
-use crate::wire::{Aeth, AtomicAckEth, Head, Opcode, Stamp, Syndrome};
+use crate::wire::{Aeth, AethKind, AtomicAckEth, Head, NakCode, Opcode, SackBlock, Stamp, Syndrome};
+use arrayvec::ArrayVec;
 
 /// A READ or atomic that was executed: kept to answer it, and to answer it again.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,18 @@ impl Resource {
     }
 }
 
+/// Packets of a READ's answer that are sent again under selective repeat, ahead of all else.
+#[derive(Clone, Copy, Debug)]
+struct Repair {
+    psn: Psn,
+    left: u32,
+    /// Its first packet has not left.
+    begins: bool,
+}
+
+/// Repairs that may wait; what finds no room is asked for again.
+const REPAIRS: usize = 32;
+
 /// The responder's output: resources with answers to send, then one ACK or NAK.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -41,7 +54,7 @@ pub(super) struct Output {
     resources: Vec<Resource>,
     oldest: usize,
     depth: usize,
-    mtu_bytes: u64,
+    repairs: ArrayVec<Repair, REPAIRS>,
     /// Resources that wait, and those of them that wait for the first time.
     waiting: u32,
     fresh: u32,
@@ -57,7 +70,7 @@ impl Output {
             resources: Vec::new(),
             oldest: 0,
             depth: 0,
-            mtu_bytes: 0,
+            repairs: ArrayVec::new(),
             waiting: 0,
             fresh: 0,
             ack: None,
@@ -67,14 +80,9 @@ impl Output {
     }
 
     /// Keeps resources for `depth` READs and atomics.
-    pub(super) fn start(&mut self, depth: usize, mtu: Mtu) {
+    pub(super) fn start(&mut self, depth: usize) {
         self.resources = Vec::with_capacity(depth);
         self.depth = depth;
-        self.mtu_bytes = mtu.bytes() as u64;
-    }
-
-    pub(super) fn mtu_bytes(&self) -> u64 {
-        self.mtu_bytes
     }
 
     /// Whether an answer to something after `psn` waits: it acknowledges `psn` too.
@@ -84,19 +92,28 @@ impl Output {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.ack.is_none() && self.nak.is_none() && self.waiting == 0
+        self.ack.is_none() && self.nak.is_none() && !self.has_answer()
     }
 
-    /// Whether a READ or atomic waits to be answered.
+    /// Whether a READ or atomic waits to be answered, which goes ahead of an ACK or NAK.
     #[inline]
     pub(super) fn has_answer(&self) -> bool {
-        self.waiting != 0
+        self.waiting != 0 || !self.repairs.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn has_nak(&self) -> bool {
+        self.nak.is_some()
+    }
+
+    pub(super) fn has_sequence_nak(&self) -> bool {
+        self.nak.is_some_and(|(_, _, s)| s.kind() == AethKind::Nak(NakCode::PsnSequence))
     }
 
     /// Whether an ACK or NAK could leave now.
     #[inline]
     pub(super) fn has_urgent(&self) -> bool {
-        self.waiting == 0 && (self.ack.is_some() || self.nak.is_some())
+        !self.has_answer() && (self.ack.is_some() || self.nak.is_some())
     }
 
     /// Whether every resource has an answer that was never sent.  Repetitions do not count: the
@@ -111,6 +128,11 @@ impl Output {
         if !self.closing {
             self.ack = Some((psn, msn));
         }
+    }
+
+    /// What the ACK would have said is said otherwise.
+    pub(super) fn drop_ack(&mut self) {
+        self.ack = None;
     }
 
     /// A NAK.  It implies the ACK for what lies before it.
@@ -135,6 +157,7 @@ impl Output {
     fn forget_answers(&mut self) {
         self.waiting = 0;
         self.fresh = 0;
+        self.repairs.clear();
         self.resources.clear();
         self.oldest = 0;
     }
@@ -188,6 +211,13 @@ impl Output {
         resource.base = k;
     }
 
+    /// Sends `packets` of an answer again from packet `k` on, but none that has not left yet.
+    /// Whether any is, and there is room to remember it.
+    pub(super) fn repair(&mut self, resource: &Resource, k: u32, packets: u32) -> bool {
+        let left = packets.min(resource.next.saturating_sub(k));
+        left != 0 && self.repairs.try_push(Repair { psn: resource.first.plus(k), left, begins: true }).is_ok()
+    }
+
     /// Writes the next frame.  `Err` is a READ whose memory is gone: its PSN and MSN.  Nothing but
     /// the NAK that says so may follow.
     pub(super) fn transmit(
@@ -196,13 +226,18 @@ impl Output {
         mem: &Memory,
         slot: &mut [u8],
     ) -> Result<Option<Sent>, (Psn, Msn)> {
+        if !self.repairs.is_empty()
+            && let Some(sent) = self.transmit_repair(conn, mem, slot)?
+        {
+            return Ok(Some(sent));
+        }
         if self.waiting != 0 {
             return self.transmit_answer(conn, mem, slot).map(Some);
         }
         if let Some((psn, msn, syndrome)) = self.nak.take() {
             self.ack = None;
             match syndrome.kind() {
-                crate::wire::AethKind::RnrNak { .. } => conn.counters.rnr_naks_sent += 1,
+                AethKind::RnrNak { .. } => conn.counters.rnr_naks_sent += 1,
                 _ => conn.counters.naks_sent += 1,
             }
             return Ok(Some(acknowledge(conn, slot, psn, msn, syndrome)));
@@ -236,25 +271,16 @@ impl Output {
         let psn = resource.first.plus(k);
         let sent = match resource.what {
             Answer::Atomic { original } => atomic_acknowledge(conn, slot, psn, resource.msn, original),
-            Answer::Read { va, rkey, len } => {
-                let offset = k << conn.mtu.shift();
-                let want = (len - offset).min(conn.mtu.bytes() as u32);
-                let bytes = if want == 0 {
-                    Ok(&[][..])
-                } else {
-                    mem.remote(conn.pd, rkey, va.wrapping_add(u64::from(offset)), want)
-                };
-                let Ok(bytes) = bytes else {
-                    let msn = resource.msn;
-                    self.forget_answers();
-                    self.nak = None;
-                    self.closing = false;
-                    return Err((psn, msn));
-                };
+            Answer::Read { .. } => {
                 let place = (k == resource.base, k + 1 == resource.packets);
-                read_response(conn, slot, psn, resource.msn, place, bytes)
+                let resource = *resource;
+                match read_packet(conn, mem, slot, &resource, k, place) {
+                    Some(sent) => sent,
+                    None => return Err(self.unreadable(psn, resource.msn)),
+                }
             }
         };
+        let resource = &mut self.resources[index];
         resource.next += 1;
         if !resource.is_waiting() {
             self.waiting -= 1;
@@ -264,6 +290,78 @@ impl Output {
         conn.counters.tx_payload_bytes += u64::from(sent.payload);
         Ok(sent)
     }
+
+    /// The next packet of the oldest repair whose READ is still known.
+    fn transmit_repair(
+        &mut self,
+        conn: &mut Conn,
+        mem: &Memory,
+        slot: &mut [u8],
+    ) -> Result<Option<Sent>, (Psn, Msn)> {
+        while let Some(repair) = self.repairs.first_mut() {
+            let Repair { psn, left, begins } = *repair;
+            *repair = Repair { psn: psn.plus(1), left: left - 1, begins: false };
+            if left == 1 {
+                self.repairs.remove(0);
+            }
+            let Some((_, resource)) = self.find(psn) else { continue };
+            let k = resource.first.distance_to(psn) as u32;
+            let Some(sent) = read_packet(conn, mem, slot, &resource, k, (begins, left == 1)) else {
+                return Err(self.unreadable(psn, resource.msn));
+            };
+            conn.counters.tx_response_packets += 1;
+            conn.counters.tx_payload_bytes += u64::from(sent.payload);
+            return Ok(Some(sent));
+        }
+        Ok(None)
+    }
+
+    /// The memory of a READ is gone: nothing else is said any more.
+    fn unreadable(&mut self, psn: Psn, msn: Msn) -> (Psn, Msn) {
+        self.forget_answers();
+        self.nak = None;
+        self.closing = false;
+        (psn, msn)
+    }
+}
+
+/// Writes packet `k` of a READ's answer; `None` when its bytes cannot be had.
+fn read_packet(
+    conn: &mut Conn,
+    mem: &Memory,
+    slot: &mut [u8],
+    resource: &Resource,
+    k: u32,
+    place: (bool, bool),
+) -> Option<Sent> {
+    let Answer::Read { va, rkey, len } = resource.what else { return None };
+    let offset = k << conn.mtu.shift();
+    let want = (len - offset).min(conn.mtu.bytes() as u32);
+    let bytes = match want {
+        0 => &[][..],
+        _ => mem.remote(conn.pd, rkey, va.wrapping_add(u64::from(offset)), want).ok()?,
+    };
+    Some(read_response(conn, slot, resource.first.plus(k), resource.msn, place, bytes))
+}
+
+/// Writes a sequence NAK that says what came after the packet that it asks for.
+pub(super) fn acknowledge_blocks(
+    conn: &mut Conn,
+    slot: &mut [u8],
+    psn: Psn,
+    msn: Msn,
+    blocks: &[SackBlock],
+) -> Sent {
+    let mut head = Head::new();
+    Aeth { syndrome: Syndrome::NAK_PSN_SEQUENCE, msn }.emit(head.from(conn.template.headers_len()));
+    let mut bytes = [0; SackBlock::MOST * SackBlock::LEN];
+    for (block, out) in blocks.iter().zip(bytes.chunks_exact_mut(SackBlock::LEN)) {
+        block.emit(out);
+    }
+    let bytes = &bytes[..blocks.len().min(SackBlock::MOST) * SackBlock::LEN];
+    let sent = finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, bytes);
+    // They are no payload of anybody's.
+    Sent { payload: 0, ..sent }
 }
 
 /// Writes an ACKNOWLEDGE packet: ACK, NAK or RNR NAK.
@@ -328,7 +426,7 @@ mod tests {
     #[test]
     fn the_newest_resource_of_a_psn_is_found() {
         let mut out = Output::new();
-        out.start(3, Mtu::B1024);
+        out.start(3);
         for original in 0..5 {
             let psn = Psn::new(5);
             out.push(psn, 1, Msn::new(0), Answer::Atomic { original });

@@ -13,6 +13,8 @@ pub(super) struct Segment {
     pub(super) index: u32,
     /// Nothing follows it in the message.
     pub(super) last: bool,
+    /// READ: packets of the answer that it asks for.
+    pub(super) asks_for: u32,
     /// It asks for an acknowledgement.
     pub(super) ask: bool,
     pub(super) psn: Psn,
@@ -49,7 +51,8 @@ impl Segment {
             }
             SendOp::Read { raddr, rkey } => {
                 let va = raddr.wrapping_add(u64::from(done_bytes));
-                Reth { va, rkey: rkey.0, len: wr.sge.len - done_bytes }.emit(body);
+                let len = (wr.sge.len - done_bytes).min(self.asks_for << conn.mtu.shift());
+                Reth { va, rkey: rkey.0, len }.emit(body);
                 ext = Reth::LEN;
             }
             SendOp::CompareSwap { raddr, rkey, compare, swap } => {

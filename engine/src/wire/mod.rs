@@ -32,6 +32,7 @@ mod parse;
 mod parts;
 mod pause;
 mod reth;
+mod sack;
 mod slot;
 mod template;
 mod udp;
@@ -56,6 +57,7 @@ pub use parse::{Checks, classify, classify_checks, classify_rocev1, classify_wit
 pub use parts::{Net, Parts};
 pub use pause::{ETHERTYPE_MAC_CONTROL, PAUSE_ADDRESS, PRIORITIES, Pause, pause_time};
 pub use reth::Reth;
+pub use sack::SackBlock;
 pub use slot::Head;
 pub use template::{Route, Stamp, Template, cnp, frame_len, source_port};
 pub use udp::Udp;

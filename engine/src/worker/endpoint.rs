@@ -7,7 +7,7 @@ use super::table::{Owner, QpTable};
 use super::wheel::TimerWheel;
 use crate::cc::{NotificationConfig, NotificationPoint, PauseConfig, PausePoint, PriorityMap};
 use crate::io::{BURST, Frame, FrameMut, PacketIo};
-use crate::transport::{QpConfig, QueuePair, Transmit, Verdict};
+use crate::transport::{QpConfig, QueuePair, Recovery, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
 use crate::verbs::{
     Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr,
@@ -182,6 +182,7 @@ impl<I: PacketIo> Endpoint<I> {
             credits: false,
             window,
             ack_interval: 16,
+            recovery: Recovery::GoBackN,
         })
     }
 

@@ -119,7 +119,7 @@ impl QpTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::QpConfig;
+    use crate::transport::{QpConfig, Recovery};
     use crate::verbs::{Pd, QpType};
 
     fn qp(qpn: Qpn) -> QueuePair {
@@ -133,6 +133,7 @@ mod tests {
             credits: false,
             window: 1,
             ack_interval: 1,
+            recovery: Recovery::GoBackN,
         })
     }
 

@@ -4,7 +4,7 @@
 pub mod schedule;
 pub mod script;
 
-use roce_engine::transport::{QpConfig, QueuePair, Transmit, Verdict};
+use roce_engine::transport::{QpConfig, QueuePair, Recovery, Stage, Stages, Transmit, Verdict};
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::*;
 use roce_engine::wire::*;
@@ -45,6 +45,7 @@ pub struct Setup {
     pub memory: usize,
     pub srq: Option<Srqn>,
     pub credits: bool,
+    pub recovery: Recovery,
 }
 
 impl Default for Setup {
@@ -66,6 +67,7 @@ impl Default for Setup {
             memory: 1 << 20,
             srq: None,
             credits: false,
+            recovery: Recovery::GoBackN,
         }
     }
 }
@@ -113,6 +115,7 @@ impl Side {
             credits: s.credits,
             window: s.window,
             ack_interval: s.ack_interval,
+            recovery: s.recovery,
         });
         let mut done = Done::default();
         qp.modify(Transition::Init(InitAttrs { access: s.access, pkey: 0xFFFF }), &mut done).unwrap();
@@ -176,6 +179,13 @@ impl Side {
         self.qp.on_packet(now, &packet, &mut self.mem, &mut self.done)
     }
 
+    /// How many spans of each stage were recorded, in the order of [`Stage::ALL`].
+    pub fn stages(&self) -> [u64; 5] {
+        let mut stages = Stages::default();
+        self.qp.add_stages(&mut stages);
+        Stage::ALL.map(|stage| stages.of(stage).count())
+    }
+
     /// (wr_id, status) of all completions so far.
     pub fn statuses(&self) -> Vec<(u64, CompletionStatus)> {
         self.done.completions.iter().map(|c| (c.wr_id, c.status)).collect()
@@ -194,6 +204,11 @@ pub fn show(frame: &[u8]) -> String {
     }
     if let Some(reth) = p.reth() {
         text += &format!(" va+{:#x} len {}", reth.va.wrapping_sub(VA), reth.len);
+    }
+    if p.info.kind == Kind::Acknowledge {
+        for block in SackBlock::all(p.payload()).into_iter().flatten() {
+            text += &format!(" has {}..{}", block.from.get(), block.to.get());
+        }
     }
     text
 }

@@ -10,6 +10,11 @@ const SLOT: usize = 8192;
 /// no requester has a reason to give up.
 const MOST_LOSSES: u32 = 3;
 
+/// Selective repeat for every second schedule.
+pub fn recovery_of(selective: bool) -> Recovery {
+    if selective { Recovery::SelectiveRepeat { low_timeout: 0 } } else { Recovery::GoBackN }
+}
+
 /// One message and what must have become of it.
 struct Message {
     op: SendOp,
@@ -23,8 +28,10 @@ struct Message {
 /// # Errors
 ///
 /// What went wrong, with the arguments.
-pub fn run(seed: u64, faults_per_mille: u64, ops: usize) -> Result<(), String> {
-    let fail = |what: String| Err(format!("seed {seed:#x} faults {faults_per_mille} ops {ops}: {what}"));
+pub fn run(seed: u64, faults_per_mille: u64, ops: usize, recovery: Recovery) -> Result<(), String> {
+    let fail = |what: String| {
+        Err(format!("seed {seed:#x} faults {faults_per_mille} ops {ops} {recovery:?}: {what}"))
+    };
     let mut random = Random(seed);
     let setup = Setup {
         mtu: random.pick(&[Mtu::B256, Mtu::B512, Mtu::B1024]),
@@ -36,6 +43,7 @@ pub fn run(seed: u64, faults_per_mille: u64, ops: usize) -> Result<(), String> {
         retry_cnt: 7,
         rnr_retry: 7,
         memory: ops * SLOT + 8,
+        recovery,
         ..Setup::default()
     };
     let mut pair = Pair::new(&setup);

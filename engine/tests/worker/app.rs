@@ -1,7 +1,7 @@
 //! Queue pairs that send messages and check what they get.
 
 use roce_engine::io::PacketIo;
-use roce_engine::transport::{QpConfig, QpCounters};
+use roce_engine::transport::{QpConfig, QpCounters, Recovery};
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::*;
 use roce_engine::wire::{Gid, MacAddr, Route, Vlan};
@@ -214,6 +214,7 @@ pub(crate) fn connect<I: PacketIo>(spec: Spec, mut from: Place<'_, I>, mut to: P
             credits: false,
             window: 256,
             ack_interval: 4,
+            recovery: Recovery::GoBackN,
         };
         (place.endpoint.create_qp(config).unwrap(), region)
     };

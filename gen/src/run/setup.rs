@@ -15,7 +15,7 @@ use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
-use roce_engine::transport::QpConfig;
+use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Psn, Qpn, Rate};
 use roce_engine::verbs::{
     Access, Datagram, InitAttrs, MrKey, Pd, QpType, RtrAttrs, RtsAttrs, Srqn, Transition, UdAttrs,
@@ -221,6 +221,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             credits: flow.credits,
             window: flow.window,
             ack_interval: flow.ack_interval,
+            recovery: Recovery::GoBackN,
         };
         let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
