@@ -281,6 +281,8 @@ fn sqd_drains_and_resumes() {
 fn schedules_that_broke_something() {
     // Answers that were repeated for late copies of a READ counted as READs outstanding.
     let seeds = [(0xd12d_de54_418d_8bd2, 159, 16), (0xd0b1_8db9_46bd_59bb, 194, 17)];
+    // A late RNR NAK stopped the timer of selective repeat for good.
+    let seeds = seeds.into_iter().chain([(0x8284_0aab_0d57_67d0, 188, 22)]);
     for (seed, faults, ops) in seeds {
         for selective in [false, true] {
             schedule::run(seed, faults, ops, schedule::recovery_of(selective)).unwrap();

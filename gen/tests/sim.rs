@@ -73,6 +73,7 @@ fn the_cliff_is_where_the_closed_form_has_it() {
         "run.duration=60ms",
         "cliff.loss=[\"0\", \"1e-4\", \"1e-3\", \"1e-2\"]",
         "cliff.round_trip=[\"10us\", \"50us\"]",
+        "cliff.recovery=[\"go-back-n\"]",
     ]);
     for p in &cliff.points {
         let off = (p.relative_pct / p.closed_form_pct - 1.0).abs();
@@ -95,6 +96,67 @@ fn the_cliff_is_where_the_closed_form_has_it() {
     }
 }
 
+/// Where go-back-N falls, selective repeat stays up, and hardly anything is sent in vain.
+#[test]
+fn selective_repeat_keeps_the_rate() {
+    let cliff = cliff(&["run.duration=8ms", "cliff.loss=[\"0\", \"1e-3\", \"1e-2\"]"]);
+    let of = |recovery: &'static str| cliff.points.iter().filter(move |p| p.recovery == recovery);
+    assert_eq!((of("go-back-n").count(), of("selective-repeat").count()), (18, 18));
+    for p in of("selective-repeat") {
+        assert!(p.relative_pct > 97.0, "{p:?}");
+        assert!(p.loss == 0.0 || p.lost > 0, "{p:?}");
+        assert_eq!(p.in_vain, 0, "{p:?}");
+        // Every packet that is lost leaves again, once each time.
+        assert_eq!((p.resent, p.timeouts), (p.lost, 0), "{p:?}");
+    }
+    for (n, s) in of("go-back-n").zip(of("selective-repeat")).filter(|(n, _)| n.loss == 1e-2) {
+        assert!(n.relative_pct < 80.0 && n.resent > 10 * s.resent, "{n:?} {s:?}");
+    }
+    for t in cliff.tails.iter().filter(|t| t.recovery == "selective-repeat") {
+        // What follows the lost packet is not sent again.
+        let more = t.middle_lost_ns - t.clean_ns;
+        assert!((t.round_trip_ns - 4_000..t.round_trip_ns + 1_000).contains(&more), "{t:?}");
+        assert!(t.last_lost_ns >= t.clean_ns + t.ack_timeout_ns - t.round_trip_ns, "{t:?}");
+    }
+}
+
+/// The stages of each loss, in the result, for both ways to recover.
+#[test]
+fn stages_of_a_recovery() {
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let s = load(
+            "loss-cliff.toml",
+            &[
+                "run.duration=5ms",
+                "link.delay=5us",
+                &format!("flow.single.recovery=\"{recovery}\""),
+                "flow.single.ack_timeout=5",
+                "impair=[{flow=\"single\", class=\"data\", loss=\"1e-3\"}]",
+            ],
+        );
+        let result = simulate(&s, true).unwrap().result;
+        assert!(result.passed(), "{:?}", result.reasons);
+        let r = result.flows[0].recovery.as_ref().unwrap();
+        let stage = |name: &str| r.stages_ns[name];
+        assert_eq!(r.mode, recovery);
+        assert!(r.resent > 5 && stage("gap_to_closed").count > 5, "{r:?}");
+        // The NAK leaves when the gap is seen, or when the packet before it has left.
+        assert!(stage("gap_to_nak").max < 100, "{r:?}");
+        // Half a round trip for the NAK, half for what is sent again.
+        let closed = stage("gap_to_closed");
+        assert!(closed.p50 >= 10_000 && closed.p50 < 12_000, "{r:?}");
+        // And half for the answer.
+        let recovered = stage("nak_to_recovered");
+        assert!(recovered.p50 >= 10_000 && recovered.p50 < 12_500, "{r:?}");
+        assert!(stage("nak_to_resend").max < 1_000, "{r:?}");
+        if recovery == "selective-repeat" {
+            assert_eq!((r.in_vain, r.timeouts, stage("gap_to_closed").count), (0, 0, r.resent), "{r:?}");
+        }
+        let table = result.to_string();
+        assert!(table.contains(recovery) && table.contains("gap to closed"), "{table}");
+    }
+}
+
 #[test]
 fn the_same_sweep_gives_the_same_files() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/loss-cliff.toml");
@@ -111,7 +173,7 @@ fn the_same_sweep_gives_the_same_files() {
         assert!(out.stderr.is_empty());
         let object: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!((&object["schema"], &object["verdict"]), (&"rocegen-cliff-1".into(), &"pass".into()));
-        assert_eq!(object["points"].as_array().unwrap().len(), 4);
+        assert_eq!(object["points"].as_array().unwrap().len(), 8);
     }
     for name in ["cliff.json", "cliff.csv", "cliff.txt", "cliff.svg", "scenario.toml"] {
         let [a, b] = [0, 1].map(|i| std::fs::read(dirs[i].path().join(name)).unwrap());

@@ -172,6 +172,10 @@ impl Requester {
                 conn.counters.acks_received += 1;
                 Verdict::Delivered
             }
+            // Late: it was ready since, and only an answer before it is missing.
+            AethKind::RnrNak { .. } if self.selective.as_ref().is_some_and(|s| psn.is_before(s.executed)) => {
+                Verdict::Dropped(DropReason::StaleResponse)
+            }
             AethKind::RnrNak { timer } => {
                 conn.counters.rnr_nak_retry_err += 1;
                 self.hear(now, psn, conn, done);

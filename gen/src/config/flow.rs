@@ -1,17 +1,22 @@
 //! `[[flow]]`.
 
 use super::error::{ScenarioError, suggest};
-use super::model::{Control, Flow, FlowRate, Layer, Port, Transport, Verb};
+use super::model::{Control, Flow, FlowRate, Layer, Port, Recovery, Transport, Verb};
 use super::quantity::parse_flow_rate;
 use super::read::Table;
 use super::sections::check_name;
 use super::validate::{largest_mtu, overhead};
 use crate::workload::receive_depth;
-use roce_engine::units::{Mtu, Psn};
+use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::Ecn;
 
-/// `control` is what holds where a flow has no `cc`.
-pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Result<Flow, ScenarioError> {
+/// `control` is what holds where a flow has no `cc`, `path` what is known of the link.
+pub(super) fn read_flow(
+    t: &Table<'_>,
+    ports: &[Port],
+    control: Control,
+    path: Option<KnownLink>,
+) -> Result<Flow, ScenarioError> {
     let name = t.need("name", t.text("name")?)?;
     check_name(name).map_err(|e| t.error("name", e))?;
     let from = read_end(t, "from", ports)?;
@@ -51,6 +56,8 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Resu
     let qps = t.integer("qps")?.unwrap_or(1);
     let depth = t.integer("depth")?.unwrap_or(16);
     let srq = read_srq(t, verb, qps * receive_depth(transport, depth))?;
+    let recovery = read_recovery(t, transport)?;
+    let window = read_window(t, recovery, mtu, path)?;
     Ok(Flow {
         name: name.to_owned(),
         from,
@@ -74,12 +81,70 @@ pub(super) fn read_flow(t: &Table<'_>, ports: &[Port], control: Control) -> Resu
         min_rnr_timer: t.integer("min_rnr_timer")?.unwrap_or(12),
         max_rd_atomic: t.integer("max_rd_atomic")?.unwrap_or(16),
         ack_interval: t.integer("ack_interval")?.unwrap_or(16),
-        window: t.integer("window")?.unwrap_or(1024),
+        window,
         psn: t.integer("psn")?.map(Psn::new),
         cc,
         srq,
         credits: read_credits(t, verb, transport, srq.is_some())?,
+        recovery,
+        ack_timeout_low: read_low_timeout(t, recovery)?,
     })
+}
+
+/// A link whose rate and delay are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownLink {
+    pub(crate) rate: Rate,
+    pub(crate) round_trip: Duration,
+}
+
+impl KnownLink {
+    /// The window of selective repeat: the packets of four round trips.  A packet that is lost holds
+    /// the window for two, one that is lost again for three.
+    pub(crate) fn window(self, mtu: Mtu) -> u32 {
+        let packet = self.rate.time_of(mtu.bytes() as u64).as_nanos().max(1);
+        let packets = (4 * self.round_trip.as_nanos()).div_ceil(packet);
+        packets.clamp(64, u64::from(roce_engine::transport::Recovery::MAX_WINDOW)) as u32
+    }
+}
+
+fn read_recovery(t: &Table<'_>, transport: Transport) -> Result<Recovery, ScenarioError> {
+    let recovery = t.word("recovery", &Recovery::ALL.map(|r| (r.as_str(), r)))?.unwrap_or(Recovery::GoBackN);
+    if recovery == Recovery::SelectiveRepeat && transport != Transport::Rc {
+        return Err(t.clash("recovery", "transport", "nothing is sent again but on transport = \"rc\""));
+    }
+    Ok(recovery)
+}
+
+fn read_window(
+    t: &Table<'_>,
+    recovery: Recovery,
+    mtu: Mtu,
+    path: Option<KnownLink>,
+) -> Result<u32, ScenarioError> {
+    const DEFAULT: u32 = 1024;
+    let window = t.integer("window")?;
+    let most = roce_engine::transport::Recovery::MAX_WINDOW;
+    match (recovery, window) {
+        (Recovery::GoBackN, window) => Ok(window.unwrap_or(DEFAULT)),
+        (Recovery::SelectiveRepeat, Some(window)) if window > most => Err(t.clash(
+            "window",
+            "recovery",
+            format_args!("selective repeat keeps at most {most} packets out of order, not {window}"),
+        )),
+        (Recovery::SelectiveRepeat, window) => {
+            Ok(window.or(path.map(|path| path.window(mtu))).unwrap_or(DEFAULT))
+        }
+    }
+}
+
+fn read_low_timeout(t: &Table<'_>, recovery: Recovery) -> Result<u8, ScenarioError> {
+    match (recovery, t.integer("ack_timeout_low")?) {
+        (Recovery::GoBackN, Some(_)) => {
+            Err(t.error("ack_timeout_low", "belongs to recovery = \"selective-repeat\""))
+        }
+        (_, code) => Ok(code.unwrap_or(0)),
+    }
 }
 
 fn read_end(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<usize, ScenarioError> {

@@ -54,6 +54,8 @@ pub(super) const FLOW: &[&str] = &[
     "cc",
     "srq",
     "credits",
+    "recovery",
+    "ack_timeout_low",
 ];
 
 pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
@@ -132,7 +134,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 26] = [
+const INTEGERS: [(&str, u64, u64); 27] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -145,6 +147,7 @@ const INTEGERS: [(&str, u64, u64); 26] = [
     ("sl", 0, 7),
     ("hop_limit", 1, 255),
     ("ack_timeout", 0, 31),
+    ("ack_timeout_low", 0, 31),
     ("retry_cnt", 0, 7),
     ("rnr_retry", 0, 7),
     ("min_rnr_timer", 0, 31),

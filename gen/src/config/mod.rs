@@ -31,6 +31,7 @@ pub(crate) use cores::ranges;
 pub use cores::validate_cores;
 pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
+pub(crate) use flow::KnownLink;
 pub use model::{
     Cliff, Connect, Control, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op,
     Port, Recovery, Role, Run, Scenario, Transport, Verb,
@@ -113,9 +114,14 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         Some(table) => congestion::read_notification(&table, preset)?,
         None => Some(congestion::default_notification(preset)),
     };
+    let link = one(source, &root, "link", limits::LINK)?.as_ref().map(impair::read_link).transpose()?;
+    let path = link.and_then(|link| {
+        let rate = link.rate.or(run.line_rate)?;
+        Some(flow::KnownLink { rate, round_trip: link.delay + link.delay })
+    });
     let flows: Vec<Flow> = many(source, &root, "flow", Some(limits::FLOW))?
         .iter()
-        .map(|t| flow::read_flow(t, &ports, control))
+        .map(|t| flow::read_flow(t, &ports, control, path))
         .collect::<Result<_, _>>()?;
     let mut expects = Vec::new();
     for table in many(source, &root, "expect", None)? {
@@ -125,7 +131,6 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         .iter()
         .map(|t| impair::read_impair(t, &flows))
         .collect::<Result<_, _>>()?;
-    let link = one(source, &root, "link", limits::LINK)?.as_ref().map(impair::read_link);
     let cliff = one(source, &root, "cliff", limits::CLIFF)?.as_ref().map(impair::read_cliff);
     Ok(Scenario {
         file: file.to_owned(),
@@ -135,7 +140,7 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         expects,
         connect: connect.transpose()?,
         impairs,
-        link: link.transpose()?.unwrap_or_else(impair::default_link),
+        link: link.unwrap_or_else(impair::default_link),
         cliff: cliff.transpose()?,
         dcqcn,
         notification,

@@ -302,6 +302,11 @@ pub struct Flow {
     pub srq: Option<u32>,
     /// Whether end-to-end credits are in force.
     pub credits: bool,
+    /// How what is lost is sent again.
+    pub recovery: Recovery,
+    /// Under selective repeat, where few packets are under way, an ACK is missed after 4.096 us x
+    /// 2^this; 0 takes `ack_timeout`.
+    pub ack_timeout_low: u8,
 }
 
 impl Flow {
@@ -508,17 +513,26 @@ pub struct Cliff {
 pub enum Recovery {
     /// Everything from the lost packet on.
     GoBackN,
+    /// Only what is missing; both ends must be this program.
+    SelectiveRepeat,
 }
 
 impl Recovery {
     /// All of them, in the order of columns.
-    pub const ALL: [Recovery; 1] = [Recovery::GoBackN];
+    pub const ALL: [Recovery; 2] = [Recovery::GoBackN, Recovery::SelectiveRepeat];
 
     /// As scenario files and results spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Recovery::GoBackN => "go-back-n",
+            Recovery::SelectiveRepeat => "selective-repeat",
         }
+    }
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -102,9 +102,29 @@ fn defaults() {
         cc: Control::None,
         srq: None,
         credits: false,
+        recovery: Recovery::GoBackN,
+        ack_timeout_low: 0,
     };
     assert_eq!(s.flows, [want]);
     assert!(s.warnings.is_empty() && s.expects.is_empty() && s.connect.is_none());
+}
+
+#[test]
+fn selective_repeat() {
+    let selective =
+        |more: &str| parse(&pair("", "", "", &format!("recovery = \"selective-repeat\"\n{more}")));
+    let window = |more: &str| selective(more).unwrap().flows[0].window;
+    assert_eq!(window(""), 1024);
+    assert_eq!(window("window = 7"), 7);
+    // Four round trips of the link, where it is known: 4 x 10 us at 100 Gb/s.
+    let link = "[link]\nrate = \"100Gbps\"\ndelay = \"5us\"";
+    assert_eq!(window(&format!("mtu = 1024\n{link}")), 488, "40 us, at 82 ns a packet");
+    assert_eq!(window(&format!("window = 70\n{link}")), 70);
+    let error = |more: &str| error(&pair("", "", "", more));
+    insta::assert_snapshot!(error("recovery = \"selective\""), @r#"x.toml:23: flow "single": key "recovery": "selective": must be one of "go-back-n", "selective-repeat""#);
+    insta::assert_snapshot!(error("recovery = \"selective-repeat\"\nwindow = 70000"), @r#"x.toml:24: flow "single": keys "recovery" (line 23) and "window": selective repeat keeps at most 65536 packets out of order, not 70000"#);
+    insta::assert_snapshot!(error("recovery = \"selective-repeat\"\ntransport = \"uc\""), @r#"x.toml:24: flow "single": keys "recovery" (line 23) and "transport": nothing is sent again but on transport = "rc""#);
+    insta::assert_snapshot!(error("ack_timeout_low = 10"), @r#"x.toml:23: flow "single": key "ack_timeout_low": 10: belongs to recovery = "selective-repeat""#);
 }
 
 #[test]
@@ -141,6 +161,8 @@ max_rd_atomic = 1
 ack_interval = 4096
 window = 64
 psn = 0xFFFFFA
+recovery = "selective-repeat"
+ack_timeout_low = 10
 
 [[expect]]
 flow = "single"

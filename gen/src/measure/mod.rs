@@ -5,7 +5,7 @@ mod latency;
 pub use latency::Latency;
 
 use roce_engine::cc::{DcqcnState, Gaps};
-use roce_engine::transport::QpCounters;
+use roce_engine::transport::{QpCounters, Stages};
 use roce_engine::units::{Instant, Qpn, Rate};
 use roce_engine::verbs::CompletionStatus;
 use roce_engine::worker::{EndpointCounters, Load};
@@ -171,6 +171,8 @@ pub struct FlowSample {
     pub latency: Latency,
     /// Gaps between packets with data, since the start.
     pub gaps: Gaps,
+    /// Recoveries of both sides since the start.
+    pub stages: Stages,
 }
 
 /// What one worker knows of a port.

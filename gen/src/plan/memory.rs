@@ -1,7 +1,8 @@
 //! The memory that the flows of a scenario take.
 
-use crate::config::{Flow, Scenario, ScenarioError, Verb};
+use crate::config::{Flow, Recovery, Scenario, ScenarioError, Verb};
 use crate::workload::{Buffers, Side, buffer_size, side_depth};
+use roce_engine::wire::MAX_HEADERS;
 
 /// Bytes of message buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +53,16 @@ fn flow_bytes(s: &Scenario, flow: &Flow) -> u64 {
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
         let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
         // At most 2^14 x 2^15 x 2^31.
-        sum.saturating_add(
-            u64::from(flow.qps) * slots * Buffers::stride(buffer_size(flow, side), flow.verify),
-        )
+        let buffers = u64::from(flow.qps) * slots * Buffers::stride(buffer_size(flow, side), flow.verify);
+        // Packets that wait for one before them; the other end has the room too and never uses it.
+        let kept = match (flow.recovery, side) {
+            (Recovery::SelectiveRepeat, Side::Receiver) => {
+                let frame = (flow.mtu.bytes() + MAX_HEADERS) as u64;
+                u64::from(flow.qps) * u64::from(flow.window.next_power_of_two()) * frame
+            }
+            _ => 0,
+        };
+        sum.saturating_add(buffers).saturating_add(kept)
     })
 }
 
@@ -111,6 +119,16 @@ verify = true
         let text = text.replace("\"write\"", "\"send\"").replace("\"uc\"", "\"ud\"");
         let datagrams = Memory::of(&Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()).total();
         assert_eq!(datagrams, 16 * 128 + 64 * 192, "40 B more for the header of each datagram");
+    }
+
+    #[test]
+    fn room_for_what_comes_out_of_order() {
+        let total = |rest: &str| {
+            let text = format!("size = 8\ndepth = 16\nmtu = 1024\nqps = 2\n{rest}");
+            Memory::of(&scenario(&text)).total()
+        };
+        let more = total("recovery = \"selective-repeat\"\nwindow = 100") - total("");
+        assert_eq!(more, 2 * 128 * (1024 + MAX_HEADERS as u64));
     }
 
     #[test]

@@ -4,12 +4,14 @@ mod expect;
 mod hdr;
 mod injected;
 mod output;
+mod recovery;
 mod result;
 mod table;
 
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
 pub(crate) use output::print_progress;
 pub use output::{Outputs, print};
+pub use recovery::{RecoveryResult, StageResult};
 pub use result::{FlowResult, RunResult};
 
 use crate::config::{Scenario, Verb};
@@ -18,6 +20,7 @@ use crate::run::Environment;
 use roce_engine::cc::Gaps;
 use roce_engine::io::dpdk::PortStats;
 use roce_engine::io::pcap::Capture;
+use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
 use roce_engine::worker::{EndpointCounters, Load};
 use std::process::ExitCode;
@@ -37,6 +40,8 @@ pub struct FlowMeasure {
     pub latency: Latency,
     /// Gaps between packets with data, in the span of the measurement.
     pub gaps: Gaps,
+    /// How long recoveries took, at our ends, since the start.
+    pub stages: Stages,
     /// The line rate that shares are of.
     pub line_rate: Option<Rate>,
     /// What the other process said: messages received, verified, wrong.

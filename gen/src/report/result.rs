@@ -2,6 +2,7 @@
 
 use super::expect::{self, ExpectationResult};
 use super::injected::ImpairResult;
+use super::recovery::RecoveryResult;
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
 use crate::measure::{Latency, Reactions};
@@ -111,6 +112,9 @@ pub struct FlowResult {
     pub packet_gap_ns: Option<GapResult>,
     /// From when a message was due or posted to its completion; `null` without messages.
     pub latency_ns: Option<LatencyResult>,
+    /// How what was lost was recovered; left out where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryResult>,
     /// Counters of both sides' queue pairs, since the start.
     pub counters: BTreeMap<&'static str, u64>,
 }
@@ -322,6 +326,7 @@ impl FlowResult {
             dcqcn: m.end.reactions.as_ref().map(DcqcnResult::of),
             packet_gap_ns: GapResult::of(&m.gaps),
             latency_ns: LatencyResult::of(&m.latency),
+            recovery: RecoveryResult::of(flow, &m.last, &m.stages),
             counters: counters.values().collect(),
         }
     }

@@ -13,6 +13,7 @@ impl fmt::Display for RunResult {
         rates(f, &self.flows)?;
         writeln!(f)?;
         latencies(f, &self.flows)?;
+        recoveries(f, &self.flows)?;
         writeln!(f)?;
         gaps(f, &self.flows)?;
         reactions(f, &self.flows)?;
@@ -174,6 +175,21 @@ fn reactions(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
         )?;
     }
     writeln!(f)
+}
+
+/// Of the flows that lost something.
+fn recoveries(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    let mut all = flows.iter().filter_map(|r| Some((r, r.recovery.as_ref()?))).peekable();
+    if all.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(f)?;
+    writeln!(
+        f,
+        "{:<14} {:<17} {:>9} {:>10} {:>10} {:>10}",
+        "recovery", "stage", "times", "p50", "p99", "max"
+    )?;
+    all.try_for_each(|(r, recovery)| recovery.write(f, &r.name))
 }
 
 /// 1 MiB, 64 KiB, 100 B.

@@ -18,6 +18,7 @@ use roce_engine::cc::Gaps;
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
 use roce_engine::io::impaired::Impaired;
 use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
+use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
 use roce_engine::wire::MacAddr;
 use roce_engine::worker::EndpointCounters;
@@ -53,6 +54,8 @@ pub(crate) struct View {
     pub(crate) latency: Vec<Latency>,
     /// By flow: gaps between packets with data, since the start.
     pub(crate) gaps: Vec<Gaps>,
+    /// By flow: recoveries since the start.
+    pub(crate) stages: Vec<Stages>,
     pub(crate) ports: Vec<EndpointCounters>,
     pub(crate) cq_overflow: u64,
     pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
@@ -370,6 +373,7 @@ impl View {
             flows: vec![FlowStats::default(); s.flows.len()],
             latency: vec![Latency::default(); s.flows.len()],
             gaps: vec![Gaps::default(); s.flows.len()],
+            stages: vec![Stages::default(); s.flows.len()],
             ports: vec![EndpointCounters::default(); s.ports.len()],
             cq_overflow: 0,
             workers: Vec::new(),
@@ -387,6 +391,9 @@ impl View {
         }
         for (gaps, more) in self.gaps.iter_mut().zip(&sample.flows) {
             gaps.add(&more.gaps);
+        }
+        for (stages, more) in self.stages.iter_mut().zip(&sample.flows) {
+            stages.add(&more.stages);
         }
         for PortSample { port, counters, cq_overflow } in &sample.ports {
             self.ports[*port].add(counters);
@@ -470,6 +477,7 @@ pub(crate) fn flow_measures(
                 elapsed: until.since(sampled(base)),
                 latency,
                 gaps: end.gaps[f].since(&base.gaps[f]),
+                stages: last.stages[f],
                 line_rate: facts[flow.data_from()].line_rate,
                 peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
             }

@@ -4,7 +4,7 @@ use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
 use super::worker::Plan;
 use crate::config::{
-    Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb,
+    self, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb,
 };
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
@@ -221,7 +221,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             credits: flow.credits,
             window: flow.window,
             ack_interval: flow.ack_interval,
-            recovery: Recovery::GoBackN,
+            recovery: recovery_of(flow),
         };
         let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
         let read_source = flow.verb == Verb::Read && side == Side::Receiver;
@@ -518,10 +518,22 @@ fn qp_type(flow: &Flow) -> QpType {
 
 /// All that both processes must have equal in a flow.
 fn agreed(flow: &Flow) -> String {
+    let recovery = match flow.recovery {
+        config::Recovery::GoBackN => flow.recovery.to_string(),
+        // What one side sends, the other must have room to keep.
+        config::Recovery::SelectiveRepeat => format!("{} window {}", flow.recovery, flow.window),
+    };
     format!(
-        "verb {} transport {} size {} qps {} depth {} mtu {} verify {} max_rd_atomic {}",
+        "verb {} transport {} size {} qps {} depth {} mtu {} verify {} max_rd_atomic {} recovery {recovery}",
         flow.verb, flow.transport, flow.size, flow.qps, flow.depth, flow.mtu, flow.verify, flow.max_rd_atomic
     )
+}
+
+fn recovery_of(flow: &Flow) -> Recovery {
+    match flow.recovery {
+        config::Recovery::GoBackN => Recovery::GoBackN,
+        config::Recovery::SelectiveRepeat => Recovery::SelectiveRepeat { low_timeout: flow.ack_timeout_low },
+    }
 }
 
 fn port_facts<I>(s: &Scenario, open: &[OpenedPort<I>], random: &mut Random) -> Vec<PortFacts> {

@@ -60,6 +60,8 @@ pub struct Point {
     pub lost: u64,
     /// Packets sent again.
     pub resent: u64,
+    /// Packets that came twice: sent again in vain.
+    pub in_vain: u64,
     /// Losses that only the timer found.
     pub timeouts: u64,
     /// The timer.
@@ -183,6 +185,7 @@ impl Cliff {
                     window_limits: f64::from(s.flows[0].window) < w,
                     lost,
                     resent: flow.retransmits,
+                    in_vain: flow.recovery.as_ref().map_or(0, |r| r.in_vain),
                     timeouts: flow.counters.get("local_ack_timeout_err").copied().unwrap_or(0),
                     ack_timeout_ns: timer,
                 });
@@ -215,12 +218,12 @@ impl Cliff {
     pub fn csv(&self) -> String {
         let mut out = String::from(
             "recovery,mtu,round_trip_us,loss,goodput_gbps,line_rate_pct,relative_pct,closed_form_pct,\
-             packets_per_round_trip,lost,resent,timeouts\n",
+             packets_per_round_trip,lost,resent,in_vain,timeouts\n",
         );
         for p in &self.points {
             let _ = writeln!(
                 out,
-                "{},{},{},{:e},{:.4},{:.3},{:.3},{:.3},{:.1},{},{},{}",
+                "{},{},{},{:e},{:.4},{:.3},{:.3},{:.3},{:.1},{},{},{},{}",
                 p.recovery,
                 p.mtu,
                 p.round_trip_ns as f64 / 1e3,
@@ -232,6 +235,7 @@ impl Cliff {
                 p.packets_per_round_trip,
                 p.lost,
                 p.resent,
+                p.in_vain,
                 p.timeouts
             );
         }
@@ -303,8 +307,11 @@ impl Job {
         s.link.delay = Duration::from_nanos(place.round_trip.as_nanos() / 2);
         let flow = &mut s.flows[0];
         flow.mtu = place.mtu;
-        match place.recovery {
-            Recovery::GoBackN => {}
+        flow.recovery = place.recovery;
+        if place.recovery == Recovery::SelectiveRepeat {
+            let rate = s.link.rate.or(s.run.line_rate).unwrap_or(super::world::RATE);
+            flow.window =
+                flow.window.min(config::KnownLink { rate, round_trip: place.round_trip }.window(place.mtu));
         }
         let lost =
             Rule { flow: Some(0), way: Way::Forward, class: PacketClass::Data, ..Rule::always(Action::Drop) };
@@ -363,7 +370,11 @@ impl fmt::Display for Cliff {
                     write!(f, "{loss:>10e}")?;
                     for trip in &trips {
                         let Some(p) = of(*trip, loss) else { continue };
-                        let cell = format!("{:.1} ({:.1})", p.relative_pct, p.closed_form_pct);
+                        let mut cell = format!("{:.1}", p.relative_pct);
+                        // The form is that of go-back-N.
+                        if recovery == Recovery::GoBackN.as_str() {
+                            let _ = write!(cell, " ({:.1})", p.closed_form_pct);
+                        }
                         write!(f, "{cell:>24}")?;
                     }
                     writeln!(f)?;
@@ -380,7 +391,7 @@ impl fmt::Display for Cliff {
         writeln!(f, "\none message, from post to completion, when one packet of it is lost")?;
         writeln!(
             f,
-            "{:<12} {:>5} {:>11} {:>8} {:>10} {:>12} {:>22} {:>24}",
+            "{:<16} {:>5} {:>11} {:>8} {:>10} {:>12} {:>22} {:>24}",
             "recovery",
             "mtu",
             "round trip",
@@ -395,7 +406,7 @@ impl fmt::Display for Cliff {
             let by = |ns: u64, timer: u64| format!("{} ({})", time(ns), time(timer));
             writeln!(
                 f,
-                "{:<12} {:>5} {:>11} {:>8} {:>10} {:>12} {:>22} {:>24}",
+                "{:<16} {:>5} {:>11} {:>8} {:>10} {:>12} {:>22} {:>24}",
                 t.recovery,
                 t.mtu,
                 time(t.round_trip_ns),

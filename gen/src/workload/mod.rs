@@ -240,6 +240,9 @@ impl Generator {
             flow.stats.reactions = None;
             flow.gaps.reset();
         }
+        for flow in &mut sample.flows {
+            flow.stages.clear();
+        }
         for lane in &self.lanes {
             let flow = &mut self.flows[lane.flow()];
             let stats = &mut flow.stats;
@@ -254,6 +257,9 @@ impl Generator {
                 }
                 if let Some(state) = qp.rate_control().state(now).filter(|_| lane.sends_data()) {
                     stats.note_reaction(&state);
+                }
+                if let Some(flow) = sample.flows.get_mut(lane.flow()) {
+                    qp.add_stages(&mut flow.stages);
                 }
             }
         }
