@@ -135,6 +135,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     workers: port_cores.len() as u32,
                     secret: random.next(),
                     notification: scenario.notification,
+                    ..EndpointConfig::default()
                 };
                 let endpoint = Endpoint::new(io, config, rings.next());
                 by_core.entry(*core).or_default().push((index, endpoint));
