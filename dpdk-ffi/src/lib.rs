@@ -49,7 +49,7 @@ pub use eal::{
 };
 pub use errno::Errno;
 pub use mbuf::{ChecksumState, Mbuf, free_bulk};
-pub use mempool::{Mempool, PoolError};
+pub use mempool::{Mempool, PoolError, SharedBytes};
 pub use port::{
     DescriptorLimits, Link, Port, PortConfig, PortError, PortId, PortInfo, PortStats, RxQueue, TxQueue,
 };

@@ -1,12 +1,14 @@
 //! A frame in a buffer of DPDK.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use arrayvec::ArrayVec;
 use dpdk_sys as sys;
 
-use crate::Errno;
+use crate::{Errno, SharedBytes};
 
 /// A frame.  Owns its buffer, which goes back to its pool on drop.
 ///
@@ -113,6 +115,51 @@ impl Mbuf {
             sys::RDPDK_RX_IP_CKSUM_BAD => ChecksumState::Bad,
             sys::RDPDK_RX_IP_CKSUM_NONE => ChecksumState::NotPresent,
             _ => ChecksumState::Unknown,
+        }
+    }
+
+    /// Makes a frame of three segments: this one, `range` of `bytes`, which are not copied, and
+    /// `tail`.  `middle` is used up for the second segment; what it holds is lost.
+    ///
+    /// Only for ports that take segments and have no need of physical addresses.
+    ///
+    /// # Panics
+    /// If one of the three has several segments, `range` is not within `bytes` or longer than a
+    /// segment can be, or `middle` is not of the pool that keeps `bytes`.
+    #[inline]
+    pub fn chain(&mut self, middle: Mbuf, bytes: &SharedBytes, range: Range<usize>, tail: Mbuf) {
+        let part = &bytes.as_slice()[range];
+        let len = u16::try_from(part.len()).expect("a segment has at most 65,535 bytes");
+        assert!(
+            self.is_contiguous() && middle.is_contiguous() && tail.is_contiguous(),
+            "a chain of segments within a chain"
+        );
+        // SAFETY: `middle` is a valid mbuf.
+        let pool = unsafe { sys::rdpdk_mbuf_pool(middle.as_ptr()) };
+        assert!(bytes.is_kept_by(pool), "bytes that another pool keeps");
+        let (middle, tail) = (ManuallyDrop::new(middle), ManuallyDrop::new(tail));
+        // SAFETY: all three are owned here and become one frame, which owns what they owned.  The
+        // pool of `middle` keeps the bytes until it has all of its buffers back.
+        unsafe {
+            sys::rdpdk_mbuf_chain(self.as_ptr(), middle.as_ptr(), part.as_ptr().cast(), len, tail.as_ptr());
+        }
+    }
+
+    /// The bytes of the second and the third segment of a frame that has three.
+    #[inline]
+    pub fn middle_and_tail(&self) -> Option<[&[u8]; 2]> {
+        // SAFETY: `self` owns the chain; a segment other than the last has a next one, and data_off
+        // and data_len of each lie within what it points to.
+        unsafe {
+            if sys::mbuf_nb_segs(self.as_ptr()) != 3 {
+                return None;
+            }
+            let middle = sys::rdpdk_mbuf_next(self.as_ptr());
+            let tail = sys::rdpdk_mbuf_next(middle);
+            Some([middle, tail].map(|m| {
+                let start = sys::mbuf_buf_addr(m).add(usize::from(sys::mbuf_data_off(m)));
+                std::slice::from_raw_parts(start, usize::from(sys::mbuf_data_len(m)))
+            }))
         }
     }
 

@@ -8,7 +8,7 @@
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use dpdk_sys as sys;
@@ -26,6 +26,28 @@ struct Inner {
     count: u32,
     data_room: u16,
     eal: Eal,
+    /// What frames of this pool may point to.
+    shared: Mutex<Vec<Arc<[u8]>>>,
+}
+
+/// Bytes that frames carry without a copy: see [`Mempool::share`].
+#[derive(Clone, Debug)]
+pub struct SharedBytes {
+    bytes: Arc<[u8]>,
+    pool: Mempool,
+}
+
+impl SharedBytes {
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn is_kept_by(&self, pool: *const sys::rte_mempool) -> bool {
+        std::ptr::eq(self.pool.as_ptr(), pool)
+    }
 }
 
 /// Why a pool cannot be made.
@@ -130,6 +152,7 @@ impl Mempool {
                     count,
                     data_room,
                     eal: eal.clone(),
+                    shared: Mutex::default(),
                 })));
             }
             errno = Errno::last();
@@ -178,6 +201,16 @@ impl Mempool {
         unsafe {
             extend(out, n, |slots, n| if alloc(slots, n) { n } else { alloc_what_is_left(slots, n, alloc) })
         }
+    }
+
+    /// Bytes that frames with a buffer of this pool can carry, see [`Mbuf::chain`].  The pool keeps
+    /// them as long as it has buffers out.
+    pub fn share(&self, bytes: &Arc<[u8]>) -> SharedBytes {
+        let mut shared = self.0.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shared.iter().any(|b| Arc::ptr_eq(b, bytes)) {
+            shared.push(Arc::clone(bytes));
+        }
+        SharedBytes { bytes: Arc::clone(bytes), pool: self.clone() }
     }
 
     /// Number of buffers.
@@ -240,7 +273,10 @@ impl fmt::Debug for Mempool {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !self.raw.free_if_full() {
-            self.eal.adopt(self.raw);
+            self.eal.adopt(
+                self.raw,
+                std::mem::take(self.shared.get_mut().unwrap_or_else(PoisonError::into_inner)),
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Ports in memory: everything here runs without rights and hugepages.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -302,6 +302,62 @@ fn a_frame_that_outlives_its_pool_is_still_whole() {
     drop(pool);
     write(&mut batch[0], 7);
     check(&batch[0], 7);
+}
+
+#[test]
+fn shared_bytes_travel_without_a_copy_and_their_buffers_come_back() {
+    let (_guard, eal) = eal();
+    let (heads, pieces) = (pool(eal, "heads", 255), pool(eal, "pieces", 255));
+    let bytes: Arc<[u8]> = (0..9000u32).map(|i| (i * 7) as u8).collect();
+    let shared = pieces.share(&bytes);
+    let (mut a, mut b) = pair(eal, "chains", 64, &heads);
+    let (_, mut tx) = a.take_queue(0).expect("queue");
+    let (mut rx, _) = b.take_queue(0).expect("queue");
+    for round in 0..500usize {
+        let (mut batch, mut parts) = (Batch::new(), Batch::new());
+        assert_eq!((heads.alloc_bulk(&mut batch, 1), pieces.alloc_bulk(&mut parts, 2)), (1, 2));
+        let (mut tail, middle) = (parts.pop().expect("a tail"), parts.pop().expect("a middle"));
+        assert!(tail.is_contiguous() && tail.room() >= 2048, "what was attached before is gone");
+        tail.room_mut()[..4].fill(round as u8);
+        tail.set_len(4);
+        batch[0].room_mut()[..60].fill(!round as u8);
+        batch[0].set_len(60);
+        batch[0].chain(middle, &shared, round..round + 4096, tail);
+        assert_eq!(tx.send(&mut batch), 1);
+        let mut got = Batch::new();
+        assert_eq!(rx.recv(&mut got), 1);
+        let frame = &got[0];
+        assert_eq!((frame.pkt_len(), frame.is_contiguous()), (60 + 4096 + 4, false));
+        assert_eq!(frame.data(), [!round as u8; 60]);
+        let [middle, tail] = frame.middle_and_tail().expect("three segments");
+        assert!(std::ptr::eq(middle, &bytes[round..round + 4096]), "the same bytes, not a copy");
+        assert_eq!(tail, [round as u8; 4]);
+        free_bulk(&mut got);
+    }
+    assert_eq!((heads.in_use(), pieces.in_use()), (0, 0));
+    // A frame outlives everybody else who knows the bytes.
+    let (mut batch, mut parts) = (Batch::new(), Batch::new());
+    heads.alloc_bulk(&mut batch, 1);
+    pieces.alloc_bulk(&mut parts, 2);
+    batch[0].set_len(60);
+    let (tail, middle) = (parts.pop().expect("a tail"), parts.pop().expect("a middle"));
+    batch[0].chain(middle, &shared, 0..9000, tail);
+    drop((shared, bytes, pieces));
+    let [middle, _] = batch[0].middle_and_tail().expect("three segments");
+    assert!(middle.iter().enumerate().all(|(i, b)| *b == (i as u32 * 7) as u8));
+}
+
+#[test]
+fn a_pool_does_not_take_the_bytes_of_another() {
+    let (_guard, eal) = eal();
+    let (one, other) = (pool(eal, "one", 63), pool(eal, "other", 63));
+    let shared = other.share(&Arc::from([5u8; 100]));
+    let mut parts = Batch::new();
+    assert_eq!(one.alloc_bulk(&mut parts, 3), 3);
+    let [mut head, middle, tail] = parts.drain(..).collect::<Vec<_>>().try_into().expect("three");
+    let chained =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| head.chain(middle, &shared, 0..100, tail)));
+    assert!(chained.is_err());
 }
 
 #[test]

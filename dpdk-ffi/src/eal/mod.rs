@@ -45,8 +45,8 @@ pub(crate) struct State {
     pub(crate) open: HashSet<PortId>,
     /// Ring pairs with a port that is not closed yet.
     pub(crate) rings: Vec<RingPair>,
-    /// Pools without a handle that had mbufs out.
-    orphans: Vec<RawPool>,
+    /// Pools without a handle that had mbufs out, and the bytes that these may point to.
+    orphans: Vec<(RawPool, Vec<Arc<[u8]>>)>,
 }
 
 /// Why the EAL cannot do what it was asked for.  Each reads as one line.
@@ -257,8 +257,8 @@ impl Eal {
     }
 
     /// Takes a pool that has lost its last handle while mbufs were out.
-    pub(crate) fn adopt(&self, pool: RawPool) {
-        self.state().orphans.push(pool);
+    pub(crate) fn adopt(&self, pool: RawPool, shared: Vec<Arc<[u8]>>) {
+        self.state().orphans.push((pool, shared));
     }
 }
 
@@ -276,11 +276,14 @@ impl Drop for Inner {
         for pair in state.rings.drain(..) {
             pair.close();
         }
-        state.orphans.retain(|pool| !pool.free_if_full());
-        // A frame that somebody still holds lies in memory that cleaning up would unmap.
+        state.orphans.retain(|(pool, _)| !pool.free_if_full());
+        // A frame that somebody still holds lies in memory that cleaning up would unmap, and may
+        // point to bytes that are shared.
         if state.orphans.is_empty() {
             // SAFETY: this was the last handle: no port, queue, pool, token or mbuf is left.
             unsafe { sys::rte_eal_cleanup() };
+        } else {
+            std::mem::forget(std::mem::take(&mut state.orphans));
         }
     }
 }

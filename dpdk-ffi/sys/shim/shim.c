@@ -199,6 +199,41 @@ void rdpdk_mbuf_free(struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/* The bytes belong to their pool, which outlives its buffers. */
+static void shared_bytes_stay(void *addr, void *opaque)
+{
+	(void)addr;
+	(void)opaque;
+}
+
+void rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *middle, const void *bytes,
+		      uint16_t len, struct rte_mbuf *tail)
+{
+	/* In the buffer that is not used: no two frames share a count, so none is contended. */
+	struct rte_mbuf_ext_shared_info *info =
+		(void *)((char *)middle->buf_addr + RTE_PKTMBUF_HEADROOM);
+
+	info->free_cb = shared_bytes_stay;
+	info->fcb_opaque = NULL;
+	rte_mbuf_ext_refcnt_set(info, 1);
+	rte_pktmbuf_attach_extbuf(middle, (void *)(uintptr_t)bytes, RTE_BAD_IOVA, len, info);
+	middle->data_len = len;
+	middle->next = tail;
+	head->next = middle;
+	head->nb_segs = 3;
+	head->pkt_len = (uint32_t)head->data_len + len + tail->data_len;
+}
+
+struct rte_mbuf *rdpdk_mbuf_next(const struct rte_mbuf *m)
+{
+	return m->next;
+}
+
+struct rte_mempool *rdpdk_mbuf_pool(const struct rte_mbuf *m)
+{
+	return m->pool;
+}
+
 int rdpdk_mbuf_linearize(struct rte_mbuf *m)
 {
 	return rte_pktmbuf_linearize(m);

@@ -141,6 +141,15 @@ void rdpdk_flush_lcore_caches(void);
 /* All or nothing. */
 int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n);
 void rdpdk_mbuf_free(struct rte_mbuf *m);
+/*
+ * Makes one frame of three buffers of one segment each: `head`, `middle`, whose data is `len` bytes
+ * at `bytes` instead of its own, and `tail`.  The bytes must stay until `middle` is back in its pool.
+ */
+void rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *middle, const void *bytes,
+		      uint16_t len, struct rte_mbuf *tail);
+/* The next segment, or null. */
+struct rte_mbuf *rdpdk_mbuf_next(const struct rte_mbuf *m);
+struct rte_mempool *rdpdk_mbuf_pool(const struct rte_mbuf *m);
 int rdpdk_mbuf_linearize(struct rte_mbuf *m);
 /* Copies up to n bytes over all segments; returns how many. */
 uint32_t rdpdk_mbuf_copy(const struct rte_mbuf *m, uint8_t *out, uint32_t n);
