@@ -13,7 +13,7 @@
 //!
 //! The result is stored with its least significant byte first.
 
-use super::{Bth, Ipv4, Ipv6, Udp};
+use super::{Bth, CrcShift, Ipv4, Ipv6, Udp};
 use crc32fast::Hasher;
 
 /// The running CRC after the eight bytes of ones.
@@ -118,6 +118,13 @@ impl RunningIcrc {
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> RunningIcrc {
         if bytes.is_empty() { self } else { RunningIcrc(update(self.0, bytes)) }
+    }
+
+    /// Goes on with bytes that are not looked at: their CRC is `crc`, and `shift` is for their number.
+    #[inline]
+    #[must_use]
+    pub fn then_known(self, crc: u32, shift: &CrcShift) -> RunningIcrc {
+        RunningIcrc(shift.apply(self.0) ^ crc)
     }
 
     /// The four bytes, after the last pad byte.

@@ -1,0 +1,177 @@
+//! Payload whose CRC is known beforehand, so that nothing reads it to send it.
+
+use super::icrc::RunningIcrc;
+use crc32fast::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that never change, with the CRC of each piece of `grid` bytes.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    id: u64,
+    bytes: Arc<[u8]>,
+    start: usize,
+    len: usize,
+    grid: usize,
+    crcs: Arc<[u32]>,
+    shift: Arc<CrcShift>,
+}
+
+/// Where the bytes begin: payload is copied by whole cache lines.
+const ALIGN: usize = 64;
+
+impl Constant {
+    /// A copy of `bytes` that is mostly taken in pieces of `grid` bytes, the path MTU.
+    ///
+    /// # Panics
+    ///
+    /// When `grid` is 0.
+    pub fn new(bytes: &[u8], grid: usize) -> Constant {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut room: Arc<[u8]> = std::iter::repeat_n(0, bytes.len() + ALIGN).collect();
+        let start = room.as_ptr().align_offset(ALIGN).min(ALIGN);
+        if let Some(room) = Arc::get_mut(&mut room) {
+            room[start..start + bytes.len()].copy_from_slice(bytes);
+        }
+        Constant {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            bytes: room,
+            start,
+            len: bytes.len(),
+            grid,
+            crcs: bytes.chunks_exact(grid).map(crc32fast::hash).collect(),
+            shift: Arc::new(CrcShift::new(grid)),
+        }
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+
+    /// `len` bytes from `at` on, if they are a piece with a known CRC.
+    #[inline]
+    pub fn piece(&self, at: usize, len: usize) -> Option<Piece<'_>> {
+        let index = at / self.grid;
+        (len == self.grid && index * self.grid == at && index < self.crcs.len())
+            .then_some(Piece { of: self, index })
+    }
+}
+
+/// A piece of a [`Constant`] whose CRC is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    of: &'a Constant,
+    index: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        let at = self.index * self.of.grid;
+        &self.of.bytes()[at..at + self.of.grid]
+    }
+
+    /// What it lies in, where in it, and a number that no other [`Constant`] has.
+    #[inline]
+    pub fn place(&self) -> (u64, &'a Arc<[u8]>, core::ops::Range<usize>) {
+        let at = self.of.start + self.index * self.of.grid;
+        (self.of.id, &self.of.bytes, at..at + self.of.grid)
+    }
+
+    /// Goes on with it, without reading it.
+    #[inline]
+    pub(super) fn after(&self, running: RunningIcrc) -> RunningIcrc {
+        running.then_known(self.of.crcs[self.index], &self.of.shift)
+    }
+}
+
+/// What bytes of a certain number after it do to a CRC, whatever they are: the CRC of two pieces is
+/// that of the first, shifted by the length of the second, plus that of the second.
+#[derive(Clone)]
+pub struct CrcShift(Box<[[u32; 256]; 4]>);
+
+impl CrcShift {
+    /// For `len` bytes.
+    pub fn new(len: usize) -> CrcShift {
+        // The register is linear over the bits that it starts with.
+        let zeros = vec![0; len];
+        let after_zeros = |register: u32| {
+            let mut hasher = Hasher::new_with_initial(!register);
+            hasher.update(&zeros);
+            !hasher.finalize()
+        };
+        let columns: [u32; 32] = core::array::from_fn(|bit| after_zeros(1 << bit));
+        let mut tables = Box::new([[0; 256]; 4]);
+        for (byte, table) in tables.iter_mut().enumerate() {
+            for (value, entry) in table.iter_mut().enumerate() {
+                *entry = (0..8).filter(|b| value >> b & 1 != 0).fold(0, |sum, b| sum ^ columns[8 * byte + b]);
+            }
+        }
+        CrcShift(tables)
+    }
+
+    /// The CRC so far, shifted.
+    #[inline]
+    pub fn apply(&self, crc: u32) -> u32 {
+        let [a, b, c, d] = crc.to_le_bytes().map(usize::from);
+        self.0[0][a] ^ self.0[1][b] ^ self.0[2][c] ^ self.0[3][d]
+    }
+}
+
+impl core::fmt::Debug for CrcShift {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CrcShift").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(n: usize) -> Vec<u8> {
+        let mut x = 0x9E37_79B9_u32;
+        (0..n)
+            .map(|_| {
+                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (x >> 24) as u8
+            })
+            .collect()
+    }
+
+    #[test]
+    fn two_pieces_sum_like_one() {
+        for (head, tail) in
+            [(0, 1), (1, 1), (28, 256), (12, 1024), (40, 4096), (5000, 4096), (17, 0), (3, 4095)]
+        {
+            let bytes = noise(head + tail);
+            let shift = CrcShift::new(tail);
+            let combined = shift.apply(crc32fast::hash(&bytes[..head])) ^ crc32fast::hash(&bytes[head..]);
+            assert_eq!(combined, crc32fast::hash(&bytes), "{head} and {tail}");
+        }
+    }
+
+    #[test]
+    fn pieces_lie_on_the_grid() {
+        let bytes = noise(2500);
+        let constant = Constant::new(&bytes, 1024);
+        assert_eq!(constant.bytes(), bytes);
+        assert_eq!(constant.bytes().as_ptr() as usize % ALIGN, 0);
+        let piece = constant.piece(1024, 1024).unwrap();
+        assert_eq!(piece.bytes(), &bytes[1024..2048]);
+        let (_, whole, range) = piece.place();
+        assert_eq!(whole[range], bytes[1024..2048]);
+        for (at, len) in [(0, 1023), (1, 1024), (2048, 1024), (2048, 452), (4096, 1024)] {
+            assert!(constant.piece(at, len).is_none(), "{at}, {len}");
+        }
+        let head = noise(28);
+        let mut head_bth = [0u8; 40];
+        head_bth[..28].copy_from_slice(&head);
+        let prefix = super::super::IcrcPrefix::new(super::super::icrc::Encapsulation::Ipv4, &head).unwrap();
+        let running = prefix.begin(&head_bth);
+        assert_eq!(piece.after(running), running.then(piece.bytes()));
+        assert_ne!(constant.piece(0, 1024).unwrap().after(running), running.then(piece.bytes()));
+    }
+}
