@@ -217,6 +217,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 unreliable: spec.uc,
                 seed: 77 + flow as u64,
                 size: spec.size,
+                mtu: Mtu::B1024,
                 depth: spec.depth(side == Side::Sender),
                 verify: true,
                 messages: spec.messages,

@@ -1,7 +1,7 @@
 //! The port as the poll loop sees it.
 
 use crate::units::{Duration, Instant};
-use crate::wire::Vlan;
+use crate::wire::{Piece, Vlan};
 use arrayvec::ArrayVec;
 
 /// Frames that move at once.
@@ -9,8 +9,14 @@ pub const BURST: usize = 32;
 
 /// A received frame.
 pub trait Frame: core::fmt::Debug {
-    /// The frame, in one piece, without FCS.
+    /// The frame, in one piece, without FCS; the first piece of it where [`Frame::rest`] has more.
     fn bytes(&self) -> &[u8];
+
+    /// The other two pieces of a frame that came in three: its payload, then pad and iCRC.
+    #[inline]
+    fn rest(&self) -> Option<[&[u8]; 2]> {
+        None
+    }
 
     /// The tag that the port has taken out of the frame.
     fn stripped_vlan(&self) -> Option<Vlan> {
@@ -24,8 +30,14 @@ pub trait FrameMut: core::fmt::Debug {
     fn buf(&mut self) -> &mut [u8];
     /// How many bytes of it are the frame.
     fn set_len(&mut self, len: usize);
-    /// The frame as set.
+    /// The frame as set; the first piece of it when it was [attached](PacketIo::attach) to payload.
     fn bytes(&self) -> &[u8];
+
+    /// Bytes of the whole frame.
+    #[inline]
+    fn wire_len(&self) -> usize {
+        self.bytes().len()
+    }
 }
 
 /// What a port can do.
@@ -49,6 +61,13 @@ pub trait PacketIo {
 
     /// Appends up to `n` empty frames to `out`; how many.  Fewer when memory for frames is short.
     fn alloc(&mut self, out: &mut ArrayVec<Self::Tx, BURST>, n: usize) -> usize;
+
+    /// Makes `frame` of `head`, of a piece of constant payload that stays where it is, and of
+    /// `tail`.  `false`: `frame` is as it was, and the payload is to be copied into it.
+    #[inline]
+    fn attach(&mut self, _frame: &mut Self::Tx, _head: &[u8], _piece: &Piece<'_>, _tail: &[u8]) -> bool {
+        false
+    }
 
     /// Sends from the front of `batch`; how many.  The unsent tail stays in `batch`, in order.
     fn send(&mut self, batch: &mut ArrayVec<Self::Tx, BURST>) -> usize;

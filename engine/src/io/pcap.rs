@@ -2,6 +2,7 @@
 
 use super::{BURST, Caps, Clock, Frame, FrameMut, PacketIo};
 use crate::units::{Duration, Instant};
+use crate::wire::Piece;
 use arrayvec::ArrayVec;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -57,15 +58,20 @@ impl Capture {
         Capture { limits, records: Vec::new(), bytes: Vec::new(), missed: 0 }
     }
 
-    fn record(&mut self, at: Instant, sent: bool, frame: &[u8]) {
+    fn record(&mut self, at: Instant, sent: bool, pieces: &[&[u8]]) {
         if self.records.len() >= self.limits.count {
             self.missed += 1;
             return;
         }
-        let kept = frame.len().min(self.limits.snap_len);
         let from = self.bytes.len();
-        self.bytes.extend_from_slice(&frame[..kept]);
-        self.records.push(Record { at, sent, len: frame.len() as u32, from, kept: kept as u32 });
+        let mut room = self.limits.snap_len;
+        for piece in pieces {
+            let kept = piece.len().min(room);
+            self.bytes.extend_from_slice(&piece[..kept]);
+            room -= kept;
+        }
+        let len = pieces.iter().map(|p| p.len() as u32).sum();
+        self.records.push(Record { at, sent, len, from, kept: (self.bytes.len() - from) as u32 });
     }
 
     /// Frames kept.
@@ -124,7 +130,10 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
             if n != 0 && capture.limits.direction != Direction::Tx {
                 let now = self.clock.now();
                 for frame in &out[before..] {
-                    capture.record(now, false, frame.bytes());
+                    match frame.rest() {
+                        None => capture.record(now, false, &[frame.bytes()]),
+                        Some([payload, tail]) => capture.record(now, false, &[frame.bytes(), payload, tail]),
+                    }
                 }
             }
         }
@@ -134,6 +143,13 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     #[inline]
     fn alloc(&mut self, out: &mut ArrayVec<I::Tx, BURST>, n: usize) -> usize {
         self.inner.alloc(out, n)
+    }
+
+    #[inline]
+    fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+        // What is sent is recorded in one piece.
+        let recorded = self.capture.as_ref().is_some_and(|c| c.limits.direction != Direction::Rx);
+        !recorded && self.inner.attach(frame, head, piece, tail)
     }
 
     #[inline]
@@ -147,7 +163,7 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
         let (records, bytes, missed) = (capture.records.len(), capture.bytes.len(), capture.missed);
         let now = self.clock.now();
         for frame in batch.iter() {
-            capture.record(now, true, frame.bytes());
+            capture.record(now, true, &[frame.bytes()]);
         }
         let n = self.inner.send(batch);
         let noted = capture.records.len() - records;

@@ -13,7 +13,7 @@ use crate::verbs::{
     QpEvent, QpState, QpType, RecvWr, Ring, RtrAttrs, RtsAttrs, SendOp, SendWr, Srqn, Transition, UdAttrs,
     WcOpcode,
 };
-use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, MacAddr, Packet, Route, Template};
+use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, MacAddr, Packet, Route, Slot, Template};
 
 /// What a queue pair is made with; it does not change in its life.
 #[derive(Clone, Copy, Debug)]
@@ -436,7 +436,7 @@ impl QueuePair {
         &mut self,
         now: Instant,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Transmit {
         match self.poll_cnp(slot) {
@@ -453,14 +453,14 @@ impl QueuePair {
 
     /// Writes a CNP, if one is to be sent.
     #[inline]
-    pub(crate) fn poll_cnp(&mut self, slot: &mut [u8]) -> Option<Sent> {
+    pub(crate) fn poll_cnp(&mut self, slot: &mut (impl Slot + ?Sized)) -> Option<Sent> {
         if self.cnps == 0 {
             return None;
         }
         let conn = self.conn.as_deref_mut()?;
         self.cnps -= 1;
         conn.counters.np_cnp_sent += 1;
-        let len = conn.template.cnp(slot, self.cnp_tos, self.cnp_pcp);
+        let len = conn.template.cnp(slot.buf(), self.cnp_tos, self.cnp_pcp);
         Some(Sent { len, payload: 0, psn: Psn::new(0) })
     }
 
@@ -470,7 +470,7 @@ impl QueuePair {
         &mut self,
         now: Instant,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Transmit {
         let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
@@ -541,7 +541,7 @@ impl QueuePair {
         &mut self,
         now: Instant,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Option<Sent> {
         let conn = self.conn.as_deref_mut()?;

@@ -75,8 +75,8 @@ impl Reorder {
     pub(super) fn keep(&mut self, now: Instant, p: &Packet<'_>, expected: Psn, interval: u32) -> Kept {
         let psn = p.bth.psn;
         let ahead = expected.distance_to(psn);
-        let Some(frame) = p.frame().get(..p.wire_len()) else { return Kept::Beyond };
-        if ahead < 0 || ahead as u32 >= self.window || frame.len() > self.slot {
+        let len = p.wire_len();
+        if ahead < 0 || ahead as u32 >= self.window || len > self.slot {
             return Kept::Beyond;
         }
         if !self.have.insert(psn) {
@@ -84,8 +84,8 @@ impl Reorder {
             return Kept::Again;
         }
         let place = self.have.place(psn);
-        self.frames[place * self.slot..][..frame.len()].copy_from_slice(frame);
-        self.lens[place] = frame.len() as u16;
+        p.copy_to(&mut self.frames[place * self.slot..][..len]);
+        self.lens[place] = len as u16;
         self.kept += 1;
         self.quiet += 1;
         let fills = psn.is_before(self.top);

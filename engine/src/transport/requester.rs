@@ -12,7 +12,7 @@ use crate::verbs::{
     Completion, CompletionStatus, Completions, Memory, PostError, QpType, Ring, RtsAttrs, SendOp, SendWr,
     WcOpcode,
 };
-use crate::wire::{Aeth, ICRC_LEN, L1_OVERHEAD};
+use crate::wire::{Aeth, ICRC_LEN, L1_OVERHEAD, Slot};
 
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -203,7 +203,7 @@ impl Requester {
         now: Instant,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         draining: bool,
     ) -> Transmit {
         if let Some(until) = self.rnr_until {
@@ -275,7 +275,7 @@ impl Requester {
         now: Instant,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         draining: bool,
         done: &mut impl Completions,
     ) -> Transmit {
@@ -430,7 +430,7 @@ impl Requester {
         &mut self,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         psn: Psn,
         ask: bool,
     ) -> Result<Sent, CompletionStatus> {

@@ -9,7 +9,7 @@ use crate::verbs::{
     Access, Completion, CompletionStatus, Completions, Memory, MrKey, QpEvent, RecvWr, Ring, RtrAttrs,
     WcOpcode,
 };
-use crate::wire::{DropReason, Kind, Packet, Position, Syndrome};
+use crate::wire::{DropReason, Kind, Packet, Position, Slot, Syndrome};
 
 /// The longest message, as RETH may state it.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -144,7 +144,7 @@ impl Responder {
         now: Instant,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Option<Sent> {
         if self.owes_blocks() && !self.out.has_answer() && !self.out.has_nak() {
             return self.transmit_blocks(now, conn, slot);
@@ -167,7 +167,12 @@ impl Responder {
     }
 
     /// A NAK for the expected packet that says what came after it; it acknowledges what lies before.
-    fn transmit_blocks(&mut self, now: Instant, conn: &mut Conn, slot: &mut [u8]) -> Option<Sent> {
+    fn transmit_blocks(
+        &mut self,
+        now: Instant,
+        conn: &mut Conn,
+        slot: &mut (impl Slot + ?Sized),
+    ) -> Option<Sent> {
         let blocks = self.reorder.as_mut()?.take_blocks();
         if let Some(since) = self.untold.take() {
             conn.stages.record(Stage::GapToNak, now.since(since));

@@ -3,7 +3,9 @@
 use super::qp::{Conn, Sent};
 use crate::units::{Msn, Psn};
 use crate::verbs::{Memory, MrKey};
-use crate::wire::{Aeth, AethKind, AtomicAckEth, Head, NakCode, Opcode, SackBlock, Stamp, Syndrome};
+use crate::wire::{
+    Aeth, AethKind, AtomicAckEth, Head, NakCode, Opcode, Payload, SackBlock, Slot, Stamp, Syndrome,
+};
 use arrayvec::ArrayVec;
 
 /// A READ or atomic that was executed: kept to answer it, and to answer it again.
@@ -224,7 +226,7 @@ impl Output {
         &mut self,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Result<Option<Sent>, (Psn, Msn)> {
         if !self.repairs.is_empty()
             && let Some(sent) = self.transmit_repair(conn, mem, slot)?
@@ -254,7 +256,7 @@ impl Output {
         &mut self,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Result<Sent, (Psn, Msn)> {
         let depth = self.resources.len();
         let index = (0..depth)
@@ -296,7 +298,7 @@ impl Output {
         &mut self,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Result<Option<Sent>, (Psn, Msn)> {
         while let Some(repair) = self.repairs.first_mut() {
             let Repair { psn, left, begins } = *repair;
@@ -329,7 +331,7 @@ impl Output {
 fn read_packet(
     conn: &mut Conn,
     mem: &Memory,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
     resource: &Resource,
     k: u32,
     place: (bool, bool),
@@ -338,8 +340,8 @@ fn read_packet(
     let offset = k << conn.mtu.shift();
     let want = (len - offset).min(conn.mtu.bytes() as u32);
     let bytes = match want {
-        0 => &[][..],
-        _ => mem.remote(conn.pd, rkey, va.wrapping_add(u64::from(offset)), want).ok()?,
+        0 => Payload::default(),
+        _ => mem.remote_source(conn.pd, rkey, va.wrapping_add(u64::from(offset)), want).ok()?,
     };
     Some(read_response(conn, slot, resource.first.plus(k), resource.msn, place, bytes))
 }
@@ -347,7 +349,7 @@ fn read_packet(
 /// Writes a sequence NAK that says what came after the packet that it asks for.
 pub(super) fn acknowledge_blocks(
     conn: &mut Conn,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
     psn: Psn,
     msn: Msn,
     blocks: &[SackBlock],
@@ -359,34 +361,54 @@ pub(super) fn acknowledge_blocks(
         block.emit(out);
     }
     let bytes = &bytes[..blocks.len().min(SackBlock::MOST) * SackBlock::LEN];
-    let sent = finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, bytes);
+    let sent = finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, bytes.into());
     // They are no payload of anybody's.
     Sent { payload: 0, ..sent }
 }
 
 /// Writes an ACKNOWLEDGE packet: ACK, NAK or RNR NAK.
 #[inline]
-fn acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, syndrome: Syndrome) -> Sent {
+fn acknowledge(
+    conn: &mut Conn,
+    slot: &mut (impl Slot + ?Sized),
+    psn: Psn,
+    msn: Msn,
+    syndrome: Syndrome,
+) -> Sent {
     let mut head = Head::new();
     Aeth { syndrome, msn }.emit(head.from(conn.template.headers_len()));
-    finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, &[])
+    finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, Payload::default())
 }
 
-fn atomic_acknowledge(conn: &mut Conn, slot: &mut [u8], psn: Psn, msn: Msn, original: u64) -> Sent {
+fn atomic_acknowledge(
+    conn: &mut Conn,
+    slot: &mut (impl Slot + ?Sized),
+    psn: Psn,
+    msn: Msn,
+    original: u64,
+) -> Sent {
     let at = conn.template.headers_len();
     let mut head = Head::new();
     Aeth { syndrome: conn.advertised.syndrome(msn), msn }.emit(head.from(at));
     AtomicAckEth { original }.emit(head.from(at + Aeth::LEN));
-    finish(conn, slot, &mut head, Opcode::RC_ATOMIC_ACK, psn, Aeth::LEN + AtomicAckEth::LEN, &[])
+    finish(
+        conn,
+        slot,
+        &mut head,
+        Opcode::RC_ATOMIC_ACK,
+        psn,
+        Aeth::LEN + AtomicAckEth::LEN,
+        Payload::default(),
+    )
 }
 
 fn read_response(
     conn: &mut Conn,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
     psn: Psn,
     msn: Msn,
     (first, last): (bool, bool),
-    bytes: &[u8],
+    bytes: Payload<'_>,
 ) -> Sent {
     let opcode = match (first, last) {
         (true, true) => Opcode::RC_READ_RESP_ONLY,
@@ -406,16 +428,16 @@ fn read_response(
 #[inline]
 fn finish(
     conn: &mut Conn,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
     head: &mut Head,
     opcode: Opcode,
     psn: Psn,
     ext: usize,
-    payload: &[u8],
+    payload: Payload<'_>,
 ) -> Sent {
     let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: 0, psn, tos: None };
     let len = conn.template.write(slot, head, &stamp, ext, payload);
-    Sent { len, payload: payload.len() as u32, psn }
+    Sent { len, payload: payload.bytes.len() as u32, psn }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::qp::{Conn, Sent};
 use super::ud;
 use crate::units::Psn;
 use crate::verbs::{CompletionStatus, Memory, SendOp, SendWr};
-use crate::wire::{AtomicEth, Head, Ieth, ImmDt, Opcode, Reth, Stamp};
+use crate::wire::{AtomicEth, Head, Ieth, ImmDt, Opcode, Payload, Reth, Slot, Stamp};
 
 /// One packet of a send request.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Segment {
         wr: &SendWr,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Result<Sent, CompletionStatus> {
         let k = self.index;
         if let SendOp::Datagram(to) = &wr.op {
@@ -82,15 +82,15 @@ impl Segment {
         } else {
             (wr.sge.len - done_bytes).min(conn.mtu.bytes() as u32)
         };
-        let mut bytes = &[][..];
+        let mut what = Payload::default();
         if payload != 0 {
             let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
-            bytes =
+            what =
                 mem.source(conn.pd, wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
         }
         let solicited = wr.flags.solicited && self.last && wr.op.takes_recv();
         let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };
-        let len = conn.template.write(slot, &mut head, &stamp, ext, bytes);
+        let len = conn.template.write(slot, &mut head, &stamp, ext, what);
         Ok(Sent { len, payload, psn: self.psn })
     }
 }

@@ -16,7 +16,7 @@ use super::segment::Segment;
 use super::stages::Stage;
 use crate::units::{Duration, Instant, Psn};
 use crate::verbs::{CompletionStatus, Completions, Memory, SendOp};
-use crate::wire::{AethKind, DropReason, Kind, NakCode, Packet, SackBlock};
+use crate::wire::{AethKind, DropReason, Kind, NakCode, Packet, SackBlock, Slot};
 use std::collections::VecDeque;
 
 /// What is known of the packets between the oldest that is unacknowledged and the newest.
@@ -457,7 +457,7 @@ impl Requester {
         now: Instant,
         conn: &mut Conn,
         mem: &Memory,
-        slot: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
     ) -> Transmit {
         if let Some(pacer) = &self.pacer
             && !pacer.may_send(now)

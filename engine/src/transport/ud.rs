@@ -6,7 +6,9 @@ use crate::units::{Psn, Qpn};
 use crate::verbs::{
     Ah, Completion, CompletionStatus, Completions, Datagram, GRH_LEN, Memory, RecvWr, Ring, SendWr, WcOpcode,
 };
-use crate::wire::{Deth, DropReason, Head, ImmDt, Ipv4, Opcode, Packet, Route, Stamp, Template};
+use crate::wire::{
+    Deth, DropReason, Head, ImmDt, Ipv4, Opcode, Packet, Payload, Route, Slot, Stamp, Template,
+};
 
 /// What a datagram queue pair has and a connection has not.
 #[derive(Debug, Default)]
@@ -47,7 +49,7 @@ pub(super) fn write(
     psn: Psn,
     conn: &mut Conn,
     mem: &Memory,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
 ) -> Result<Sent, CompletionStatus> {
     let Datagrams { qkey: own_qkey, handles, .. } = &mut conn.datagrams;
     let template = handles.get_mut(to.ah.0 as usize).ok_or(CompletionStatus::LocQpOpErr)?;
@@ -61,9 +63,9 @@ pub(super) fn write(
         ext += ImmDt::LEN;
     }
     let payload = wr.sge.len;
-    let mut bytes = &[][..];
+    let mut what = Payload::default();
     if payload != 0 {
-        bytes = mem
+        what = mem
             .source(conn.pd, wr.sge.lkey, wr.sge.addr, payload)
             .map_err(|_| CompletionStatus::LocProtErr)?;
     }
@@ -71,7 +73,7 @@ pub(super) fn write(
     let solicited = wr.flags.solicited;
     let stamp = Stamp { opcode, solicited, ack_req: false, pad: 0, psn, tos: None };
     template.set_dest_qp(to.qpn);
-    let len = template.write(slot, &mut head, &stamp, ext, bytes);
+    let len = template.write(slot, &mut head, &stamp, ext, what);
     Ok(Sent { len, payload, psn })
 }
 

@@ -1,5 +1,6 @@
 //! Memory regions, their keys and rights.
 
+use crate::wire::{Constant, Payload};
 use core::fmt;
 use core::ops::BitOr;
 
@@ -34,6 +35,12 @@ impl Access {
     pub const REMOTE_ATOMIC: Access = Access(8);
     /// All of them.
     pub const ALL: Access = Access(15);
+
+    /// The rights that are in both.
+    #[inline]
+    pub const fn intersection(self, other: Access) -> Access {
+        Access(self.0 & other.0)
+    }
 
     /// Whether every right of `other` is in `self`.
     #[inline]
@@ -117,6 +124,8 @@ struct Region {
     len: usize,
     start: usize,
     bytes: Box<[u8]>,
+    /// Instead of `bytes` where they never change.
+    constant: Option<Constant>,
 }
 
 const SLOT_BITS: u32 = 20;
@@ -179,7 +188,7 @@ impl Memory {
                 break key;
             }
         };
-        let region = Region { key, live: true, pd, access, va, len, start, bytes };
+        let region = Region { key, live: true, pd, access, va, len, start, bytes, constant: None };
         if self.free.pop().is_some() {
             self.regions[slot as usize] = region;
         } else {
@@ -194,6 +203,7 @@ impl Memory {
         let region = &mut self.regions[slot];
         region.live = false;
         region.bytes = Box::default();
+        region.constant = None;
         region.start = 0;
         region.len = 0;
         self.free.push(slot as u32);
@@ -209,12 +219,34 @@ impl Memory {
         self.deregister(key)
     }
 
+    /// Makes the bytes of the region constant: nobody may write there from now on, and the CRC of
+    /// each piece of `mtu` bytes is known, so that sending them takes no look at them.
+    pub fn freeze(&mut self, key: MrKey, mtu: usize) -> Result<(), AccessError> {
+        let slot = self.slot(key)?;
+        let region = &mut self.regions[slot];
+        region.access = region.access.intersection(Access::REMOTE_READ);
+        if region.constant.is_none() {
+            region.constant =
+                Some(Constant::new(&region.bytes[region.start..region.start + region.len], mtu));
+            region.bytes = Box::default();
+            region.start = 0;
+        }
+        Ok(())
+    }
+
+    /// The bytes that a peer in `pd` may read, to be sent to it.
+    #[inline]
+    pub fn remote_source(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<Payload<'_>, AccessError> {
+        let (slot, at) = self.remote_at(pd, key, va, len, Access::REMOTE_READ)?;
+        Ok(self.regions[slot].payload(at, len as usize))
+    }
+
     /// The bytes of `va .. va + len` for the owner.
     #[inline]
     pub fn local(&self, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
         let region = &self.regions[self.slot(key)?];
         let at = region.range(va, len)?;
-        Ok(&region.bytes[at..at + len as usize])
+        Ok(&region.stored()[at..at + len as usize])
     }
 
     /// The bytes of `va .. va + len` for the owner to change.
@@ -231,13 +263,13 @@ impl Memory {
 
     /// The bytes of `va .. va + len` that a queue pair in `pd` sends.
     #[inline]
-    pub fn source(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
+    pub fn source(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<Payload<'_>, AccessError> {
         let region = &self.regions[self.slot(key)?];
         if region.pd != pd {
             return Err(AccessError::Domain);
         }
         let at = region.range(va, len)?;
-        Ok(&region.bytes[at..at + len as usize])
+        Ok(region.payload(at, len as usize))
     }
 
     /// The bytes of `va .. va + len` that a queue pair in `pd` receives into.
@@ -254,6 +286,9 @@ impl Memory {
     pub fn fill(&mut self, key: MrKey, fill: impl FnOnce(&mut [u8])) -> Result<(), AccessError> {
         let slot = self.slot(key)?;
         let region = &mut self.regions[slot];
+        if region.constant.is_some() {
+            return Err(AccessError::Right);
+        }
         fill(&mut region.bytes[region.start..region.start + region.len]);
         Ok(())
     }
@@ -275,7 +310,7 @@ impl Memory {
     #[inline]
     pub fn remote(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
         let (slot, at) = self.remote_at(pd, key, va, len, Access::REMOTE_READ)?;
-        Ok(&self.regions[slot].bytes[at..at + len as usize])
+        Ok(&self.regions[slot].stored()[at..at + len as usize])
     }
 
     /// The bytes that a peer in `pd` may do `access` on, to change.
@@ -332,6 +367,22 @@ impl Memory {
 }
 
 impl Region {
+    #[inline]
+    fn stored(&self) -> &[u8] {
+        match &self.constant {
+            Some(constant) => constant.bytes(),
+            None => &self.bytes,
+        }
+    }
+
+    #[inline]
+    fn payload(&self, at: usize, len: usize) -> Payload<'_> {
+        Payload {
+            bytes: &self.stored()[at..at + len],
+            piece: self.constant.as_ref().and_then(|c| c.piece(at, len)),
+        }
+    }
+
     /// Where `va .. va + len` begins in `bytes`.
     #[inline]
     fn range(&self, va: u64, len: u32) -> Result<usize, AccessError> {
@@ -403,8 +454,8 @@ mod tests {
         assert_eq!(write(&memory, Pd(2), read_only.key), Err(AccessError::Domain));
         assert_eq!(write(&memory, Pd(1), MrKey(mr.key.0 ^ 1)), Err(AccessError::Key));
         assert_eq!(memory.local_mut(read_only.key, read_only.va, 1).unwrap_err(), AccessError::Right);
-        assert_eq!(memory.source(Pd(1), read_only.key, read_only.va, 64).unwrap(), [0; 64]);
-        assert_eq!(memory.source(Pd(2), read_only.key, read_only.va, 1), Err(AccessError::Domain));
+        assert_eq!(memory.source(Pd(1), read_only.key, read_only.va, 64).unwrap().bytes, [0; 64]);
+        assert_eq!(memory.source(Pd(2), read_only.key, read_only.va, 1).err(), Some(AccessError::Domain));
         assert_eq!(memory.sink(Pd(1), read_only.key, read_only.va, 1), Err(AccessError::Right));
         assert_eq!(memory.sink(Pd(2), mr.key, mr.va, 1), Err(AccessError::Domain));
         assert_eq!(memory.sink(Pd(1), mr.key, mr.va, 1).unwrap(), [0]);
@@ -443,6 +494,31 @@ mod tests {
                 assert_eq!(unpermute(permute(word, secret), secret), word);
             }
         }
+    }
+
+    #[test]
+    fn a_frozen_region_is_read_only() {
+        let mut memory = Memory::new(7);
+        let mr = memory.register_at(Pd(1), 0x1_0000, 2500, Access::ALL).unwrap();
+        memory.fill(mr.key, |b| b.iter_mut().enumerate().for_each(|(i, b)| *b = i as u8)).unwrap();
+        memory.freeze(mr.key, 1024).unwrap();
+        let expected: Vec<u8> = (0..2500).map(|i| i as u8).collect();
+        assert_eq!(memory.local(mr.key, mr.va, 2500).unwrap(), expected);
+        assert_eq!(memory.local_mut(mr.key, mr.va, 1).unwrap_err(), AccessError::Right);
+        assert_eq!(memory.fill(mr.key, |_| ()).unwrap_err(), AccessError::Right);
+        for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
+            assert_eq!(memory.check_remote(Pd(1), mr.key, mr.va, 8, access), Err(AccessError::Right));
+        }
+        assert_eq!(memory.remote(Pd(1), mr.key, mr.va + 5, 3).unwrap(), [5, 6, 7]);
+        let known = |va, len| memory.source(Pd(1), mr.key, mr.va + va, len).unwrap().piece.is_some();
+        assert_eq!(
+            (known(0, 1024), known(1024, 1024), known(2048, 452), known(1, 1024)),
+            (true, true, false, false)
+        );
+        let whole = memory.remote_source(Pd(1), mr.key, mr.va + 1024, 1024).unwrap();
+        assert_eq!(whole.piece.unwrap().bytes(), whole.bytes);
+        memory.deregister(mr.key).unwrap();
+        assert_eq!(memory.local(mr.key, mr.va, 1), Err(AccessError::Key));
     }
 
     #[test]

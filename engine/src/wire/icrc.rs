@@ -50,6 +50,14 @@ const IPV6_LEN: usize = Ipv6::LEN + Udp::LEN;
 /// `None` when `covered` ends before the BTH does.
 #[inline]
 pub fn compute(encapsulation: Encapsulation, covered: &[u8]) -> Option<[u8; 4]> {
+    begin(encapsulation, covered).map(RunningIcrc::finish)
+}
+
+/// The iCRC so far: of `covered`, the first bytes from the IP header or GRH on.
+///
+/// `None` when `covered` ends before the BTH does.
+#[inline]
+pub fn begin(encapsulation: Encapsulation, covered: &[u8]) -> Option<RunningIcrc> {
     match encapsulation {
         Encapsulation::Ipv4 => {
             let h = covered.first_chunk()?;
@@ -135,14 +143,14 @@ impl RunningIcrc {
 }
 
 /// Sums a copy of the headers that has its ones, then the rest.
-fn by_copy<const N: usize>(h: &[u8; N], mask: &[u8; MASK_LEN], covered: &[u8]) -> [u8; 4] {
-    update(update(SEED, &ones(h, mask)), &covered[N..]).to_le_bytes()
+fn by_copy<const N: usize>(h: &[u8; N], mask: &[u8; MASK_LEN], covered: &[u8]) -> RunningIcrc {
+    RunningIcrc(update(update(SEED, &ones(h, mask)), &covered[N..]))
 }
 
 /// Sums everything as it is, from a running CRC that makes up for the ones.
 #[inline(always)]
-fn in_place(running: Option<u32>, covered: &[u8]) -> Option<[u8; 4]> {
-    running.map(|running| update(running, covered).to_le_bytes())
+fn in_place(running: Option<u32>, covered: &[u8]) -> Option<RunningIcrc> {
+    running.map(|running| RunningIcrc(update(running, covered)))
 }
 
 /// What to start from so that the plain headers sum like those with ones.  `None` in the rare case

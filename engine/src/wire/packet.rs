@@ -30,6 +30,16 @@ pub struct Packet<'a> {
     /// Offset of the byte after the iCRC; at most the length of `frame`.
     pub(super) end: u32,
     pub(super) frame: &'a [u8],
+    /// What comes after the headers, where it is not in `frame`.
+    pub(super) rest: Option<Rest<'a>>,
+}
+
+/// What comes after the headers.
+#[derive(Clone, Copy)]
+pub(super) struct Rest<'a> {
+    pub(super) payload: &'a [u8],
+    pub(super) pad: &'a [u8],
+    pub(super) icrc: &'a [u8; ICRC_LEN],
 }
 
 impl<'a> Packet<'a> {
@@ -43,6 +53,24 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.end as usize
+    }
+
+    /// Copies it into the first [`Packet::wire_len`] bytes of `out`, in one piece.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is shorter.
+    #[inline]
+    pub fn copy_to(&self, out: &mut [u8]) {
+        let pieces = match &self.rest {
+            None => [&self.frame[..self.wire_len()], &[], &[], &[]],
+            Some(rest) => [&self.frame[..self.headers_end()], rest.payload, rest.pad, rest.icrc],
+        };
+        let mut at = 0;
+        for piece in pieces {
+            out[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
     }
 
     /// Whether it came in a GRH rather than in UDP.
@@ -183,15 +211,21 @@ impl<'a> Packet<'a> {
     /// The payload, without pad.  May be there although the opcode allows none.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
+        if let Some(rest) = &self.rest {
+            return rest.payload;
+        }
         self.frame.get(self.payload_at()..self.icrc_at() - usize::from(self.bth.pad)).unwrap_or_default()
     }
 
     /// The pad bytes.
     pub fn pad(&self) -> &'a [u8] {
+        if let Some(rest) = &self.rest {
+            return rest.pad;
+        }
         self.frame.get(self.icrc_at() - usize::from(self.bth.pad)..self.icrc_at()).unwrap_or_default()
     }
 
-    /// Everything from the BTH to the last pad byte.
+    /// Everything from the BTH to the last pad byte; empty for a frame in pieces.
     pub fn body(&self) -> &'a [u8] {
         self.frame.get(self.bth_at()..self.icrc_at()).unwrap_or_default()
     }
@@ -212,12 +246,19 @@ impl<'a> Packet<'a> {
     /// The iCRC bytes in the frame.
     #[inline]
     pub fn icrc_found(&self) -> [u8; ICRC_LEN] {
-        self.array_at(self.icrc_at())
+        match &self.rest {
+            Some(rest) => *rest.icrc,
+            None => self.array_at(self.icrc_at()),
+        }
     }
 
     /// The iCRC bytes that the frame ought to have.
     #[inline]
     pub fn icrc_computed(&self) -> [u8; ICRC_LEN] {
+        if let Some(rest) = &self.rest {
+            let running = icrc::begin(self.encapsulation, self.from(self.l3()));
+            return running.map(|r| r.then(rest.payload).then(rest.pad).finish()).unwrap_or_default();
+        }
         let covered = self.frame.get(self.l3()..self.icrc_at()).unwrap_or_default();
         icrc::compute(self.encapsulation, covered).unwrap_or_default()
     }
@@ -226,6 +267,18 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn verify_icrc(&self) -> bool {
         self.icrc_found() == self.icrc_computed()
+    }
+
+    /// Offset of the byte after the last header.
+    #[inline]
+    pub(super) fn headers_end(&self) -> usize {
+        self.payload_at()
+    }
+
+    /// Whether the UDP checksum is 0, none.
+    #[inline]
+    pub(super) fn has_no_udp_checksum(&self) -> bool {
+        self.array_at(self.bth_at() - 2) == [0, 0]
     }
 
     #[inline]

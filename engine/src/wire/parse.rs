@@ -62,13 +62,49 @@ pub fn classify_checks(
     stripped_vlan: Option<Vlan>,
     checks: Checks,
 ) -> Result<Packet<'_>, DropReason> {
+    find(frame, frame.len(), stripped_vlan, checks)
+}
+
+#[inline(always)]
+fn find(
+    frame: &[u8],
+    len: usize,
+    stripped_vlan: Option<Vlan>,
+    checks: Checks,
+) -> Result<Packet<'_>, DropReason> {
     let start = ethernet(frame, stripped_vlan)?;
     match start.ethertype {
-        ETHERTYPE_IPV4 => ipv4(frame, start, checks),
-        ETHERTYPE_IPV6 => ipv6(frame, start, checks),
+        ETHERTYPE_IPV4 => ipv4(frame, len, start, checks),
+        ETHERTYPE_IPV6 => ipv6(frame, len, start, checks),
         ETHERTYPE_ROCEV1 => Err(DropReason::Rocev1),
         _ => Err(DropReason::NonRoce),
     }
+}
+
+/// [`classify_with`] for a frame in three pieces: the headers, the payload, and pad and iCRC.
+///
+/// # Errors
+///
+/// As [`classify_with`], and [`DropReason::LengthMismatch`] when the pieces end elsewhere than the
+/// parts of the packet do.
+#[inline]
+pub fn classify_pieces<'a>(
+    head: &'a [u8],
+    [payload, tail]: [&'a [u8]; 2],
+    stripped_vlan: Option<Vlan>,
+) -> Result<Packet<'a>, DropReason> {
+    let len = head.len() + payload.len() + tail.len();
+    let mut packet = find(head, len, stripped_vlan, Checks { udp_checksum: false, ..Checks::ALL })?;
+    let Some((pad, icrc)) = tail.split_last_chunk() else { return Err(DropReason::LengthMismatch) };
+    let fits = packet.wire_len() == len
+        && packet.headers_end() == head.len()
+        && usize::from(packet.bth.pad) == pad.len()
+        && packet.has_no_udp_checksum();
+    if !fits {
+        return Err(DropReason::LengthMismatch);
+    }
+    packet.rest = Some(super::packet::Rest { payload, pad, icrc });
+    Ok(packet)
 }
 
 /// Finds the RoCEv1 packet in `frame`, an Ethernet frame without FCS.
@@ -142,13 +178,14 @@ fn tagged(frame: &[u8], outer: u16, stripped: Option<Vlan>) -> Result<Start, Dro
     Ok(Start { ethertype, l3: Ethernet::LEN + Vlan::LEN, vlan: Some(Vlan::from_tci(tci)) })
 }
 
-/// Headers of the smallest packet over IPv4 and IPv6.
-const IPV4_HEAD: usize = Ipv4::LEN + Udp::LEN + MIN_IB;
-const IPV6_HEAD: usize = Ipv6::LEN + Udp::LEN + MIN_IB;
+/// Headers that every packet over IPv4 and IPv6 has.
+const IPV4_HEAD: usize = Ipv4::LEN + Udp::LEN + Bth::LEN;
+const IPV6_HEAD: usize = Ipv6::LEN + Udp::LEN + Bth::LEN;
 
 #[inline(always)]
-fn ipv4(frame: &[u8], start: Start, checks: Checks) -> Result<Packet<'_>, DropReason> {
-    let Some(h) = chunk::<IPV4_HEAD>(frame, start.l3) else {
+fn ipv4(frame: &[u8], len: usize, start: Start, checks: Checks) -> Result<Packet<'_>, DropReason> {
+    let long_enough = len >= start.l3 + IPV4_HEAD + ICRC_LEN;
+    let Some(h) = chunk::<IPV4_HEAD>(frame, start.l3).filter(|_| long_enough) else {
         return Err(refuse_ipv4(frame.get(start.l3..).unwrap_or_default()));
     };
     let is_roce = h[0] == 0x45
@@ -163,7 +200,7 @@ fn ipv4(frame: &[u8], start: Start, checks: Checks) -> Result<Packet<'_>, DropRe
     }
     let (total, udp_len) = (be16(h, 2), be16(h, Ipv4::LEN + 4));
     let end = start.l3 + total;
-    if total != Ipv4::LEN + udp_len || end > frame.len() {
+    if total != Ipv4::LEN + udp_len || end > len {
         return Err(DropReason::LengthMismatch);
     }
     if be16(h, Ipv4::LEN + 6) != 0
@@ -183,8 +220,9 @@ fn ipv4(frame: &[u8], start: Start, checks: Checks) -> Result<Packet<'_>, DropRe
 }
 
 #[inline(always)]
-fn ipv6(frame: &[u8], start: Start, checks: Checks) -> Result<Packet<'_>, DropReason> {
-    let Some(h) = chunk::<IPV6_HEAD>(frame, start.l3) else {
+fn ipv6(frame: &[u8], len: usize, start: Start, checks: Checks) -> Result<Packet<'_>, DropReason> {
+    let long_enough = len >= start.l3 + IPV6_HEAD + ICRC_LEN;
+    let Some(h) = chunk::<IPV6_HEAD>(frame, start.l3).filter(|_| long_enough) else {
         return Err(refuse_ipv6(frame.get(start.l3..).unwrap_or_default()));
     };
     let is_roce = h[0] >> 4 == 6 && h[6] == IP_PROTO_UDP && be16(h, Ipv6::LEN + 2) == usize::from(UDP_PORT);
@@ -193,7 +231,7 @@ fn ipv6(frame: &[u8], start: Start, checks: Checks) -> Result<Packet<'_>, DropRe
     }
     let (payload, udp_len) = (be16(h, 4), be16(h, Ipv6::LEN + 4));
     let end = start.l3 + Ipv6::LEN + payload;
-    if payload != udp_len || end > frame.len() {
+    if payload != udp_len || end > len {
         return Err(DropReason::LengthMismatch);
     }
     if be16(h, Ipv6::LEN + 6) != 0
@@ -248,6 +286,7 @@ fn transport<'a>(
         bth_at: found.bth_at as u8,
         end: found.end as u32,
         frame,
+        rest: None,
     })
 }
 

@@ -1,6 +1,56 @@
 //! Where packets are built: headers at hand first, then all of it into the frame.
 
-use super::{ICRC_LEN, MAX_HEADERS};
+use super::{ICRC_LEN, MAX_HEADERS, Piece};
+
+/// A frame that a packet is written to.
+pub trait Slot {
+    /// All the room there is.
+    fn buf(&mut self) -> &mut [u8];
+
+    /// Makes the frame of `head`, of a piece of constant payload that stays where it is, and of
+    /// `tail`.  `false`: the frame is as it was, and the payload is to be copied.
+    #[inline]
+    fn attach(&mut self, _head: &[u8], _piece: &Piece<'_>, _tail: &[u8]) -> bool {
+        false
+    }
+}
+
+impl Slot for [u8] {
+    #[inline]
+    fn buf(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl<const N: usize> Slot for [u8; N] {
+    #[inline]
+    fn buf(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl Slot for Vec<u8> {
+    #[inline]
+    fn buf(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Payload<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The same, where they never change and their CRC is known.
+    pub piece: Option<Piece<'a>>,
+}
+
+impl<'a> From<&'a [u8]> for Payload<'a> {
+    #[inline]
+    fn from(bytes: &'a [u8]) -> Payload<'a> {
+        Payload { bytes, piece: None }
+    }
+}
 
 /// Room for the headers of a packet and for a short packet as a whole, in three cache lines.
 pub(super) const HEAD_ROOM: usize = 192;

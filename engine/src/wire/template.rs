@@ -2,7 +2,7 @@
 
 use super::checksum::{fold, sum};
 use super::icrc::{Encapsulation, IcrcPrefix};
-use super::slot::{HEAD_ROOM, Head, copy_head};
+use super::slot::{HEAD_ROOM, Head, Payload, Slot, copy_head};
 use super::{
     Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Ethernet, Gid, ICRC_LEN,
     IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo, UDP_PORT, Udp, Vlan,
@@ -189,43 +189,50 @@ impl Template {
         end
     }
 
-    /// Writes a whole frame into `out` and returns its length: the headers, `ext_len` bytes of
+    /// Writes a whole frame into `slot` and returns its length: the headers, `ext_len` bytes of
     /// extension headers that lie in `head` from [`Template::headers_len`] on, `payload`, pad and
     /// iCRC.  `fields.pad` is not looked at.
     ///
     /// # Panics
     ///
-    /// When `out` is shorter than the frame.
+    /// When there is no room for the frame.
     #[inline]
     pub fn write(
         &mut self,
-        out: &mut [u8],
+        slot: &mut (impl Slot + ?Sized),
         head: &mut Head,
         fields: &Stamp,
         ext_len: usize,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> usize {
-        let pad = payload.len().wrapping_neg() & 3;
-        let body_len = ext_len + payload.len() + pad;
+        let bytes = payload.bytes;
+        let pad = bytes.len().wrapping_neg() & 3;
+        let body_len = ext_len + bytes.len() + pad;
         let at = self.stamp(&mut head.0, &Stamp { pad: pad as u8, ..*fields }, body_len);
         let bth_at = at - Bth::LEN;
         let prefix = self.prefix(udp_len_of(body_len));
         let payload_at = at + ext_len;
         let end = at + body_len + ICRC_LEN;
         if end <= HEAD_ROOM {
-            head.0[payload_at..payload_at + payload.len()].copy_from_slice(payload);
+            head.0[payload_at..payload_at + bytes.len()].copy_from_slice(bytes);
             prefix.seal(&mut head.0[bth_at..end]);
             let len = end.max(MIN_FRAME);
-            copy_head(out, &head.0, len);
+            copy_head(slot.buf(), &head.0, len);
             return len;
         }
-        let icrc = prefix.begin(&head.0[bth_at..payload_at]).then(payload).then(&[0; 3][..pad]).finish();
-        copy_head(out, &head.0, payload_at);
-        let (body, tail) = out[payload_at..end].split_at_mut(payload.len());
-        body.copy_from_slice(payload);
-        let (zeros, room) = tail.split_at_mut(pad);
-        zeros.fill(0);
-        room.copy_from_slice(&icrc);
+        let running = prefix.begin(&head.0[bth_at..payload_at]);
+        if let Some(piece) = &payload.piece {
+            let icrc = piece.after(running).then(&[0; 3][..pad]).finish();
+            let mut tail = [0; 3 + ICRC_LEN];
+            tail[pad..pad + ICRC_LEN].copy_from_slice(&icrc);
+            if slot.attach(&head.0[..payload_at], piece, &tail[..pad + ICRC_LEN]) {
+                return end;
+            }
+            put(slot.buf(), head, payload_at, bytes, pad, icrc);
+        } else {
+            let icrc = running.then(bytes).then(&[0; 3][..pad]).finish();
+            put(slot.buf(), head, payload_at, bytes, pad, icrc);
+        }
         end
     }
 
@@ -307,6 +314,17 @@ impl Template {
         self.oldest ^= 1;
         prefix
     }
+}
+
+/// Copies the pieces of a frame into their places.
+#[inline(always)]
+fn put(out: &mut [u8], head: &Head, payload_at: usize, payload: &[u8], pad: usize, icrc: [u8; ICRC_LEN]) {
+    copy_head(out, &head.0, payload_at);
+    let (body, tail) = out[payload_at..].split_at_mut(payload.len());
+    body.copy_from_slice(payload);
+    let (zeros, tail) = tail.split_at_mut(pad);
+    zeros.fill(0);
+    tail[..ICRC_LEN].copy_from_slice(&icrc);
 }
 
 /// Writes a congestion notification packet to QP `dest_qp`, the sender of the marked packet, and

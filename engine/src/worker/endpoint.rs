@@ -13,7 +13,7 @@ use crate::verbs::{
     Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr,
     SharedReceiveQueue, Srqn, Transition,
 };
-use crate::wire::{DropReason, Route, Vlan, classify_with};
+use crate::wire::{DropReason, Piece, Route, Slot, Vlan, classify_pieces, classify_with};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -88,6 +88,26 @@ pub fn crossings<F>(workers: usize, depth: usize) -> Vec<Crossing<F>> {
         }
     }
     all
+}
+
+/// A frame to be written, and the port that it leaves by.
+struct TxSlot<'a, I: PacketIo> {
+    io: &'a mut I,
+    frame: &'a mut I::Tx,
+    attached: bool,
+}
+
+impl<I: PacketIo> Slot for TxSlot<'_, I> {
+    #[inline]
+    fn buf(&mut self) -> &mut [u8] {
+        self.frame.buf()
+    }
+
+    #[inline]
+    fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+        self.attached = self.io.attach(self.frame, head, piece, tail);
+        self.attached
+    }
 }
 
 /// One port on one worker.
@@ -412,13 +432,16 @@ impl<I: PacketIo> Endpoint<I> {
                 break true;
             }
             let Some(frame) = self.spare.last_mut() else { break true };
+            let mut slot_of = TxSlot { io: &mut self.io, frame, attached: false };
             let outcome = match held {
-                (None, None) => qp.poll_transmit(now, &self.mem, frame.buf(), &mut self.cq),
-                _ => pauses::poll(qp, now, held, &self.mem, frame.buf(), &mut self.cq),
+                (None, None) => qp.poll_transmit(now, &self.mem, &mut slot_of, &mut self.cq),
+                _ => pauses::poll(qp, now, held, &self.mem, &mut slot_of, &mut self.cq),
             };
             match outcome {
                 Transmit::Sent(what) => {
-                    frame.set_len(what.len);
+                    if !slot_of.attached {
+                        frame.set_len(what.len);
+                    }
                     self.batch.extend(self.spare.pop());
                     sent += 1;
                 }
@@ -448,7 +471,7 @@ impl<I: PacketIo> Endpoint<I> {
     /// Hands the batch to the port; whether it took something.
     #[inline]
     fn flush(&mut self) -> bool {
-        let bytes = |batch: &[I::Tx]| batch.iter().map(|f| f.bytes().len() as u64).sum::<u64>();
+        let bytes = |batch: &[I::Tx]| batch.iter().map(|f| f.wire_len() as u64).sum::<u64>();
         let before = bytes(&self.batch);
         let n = self.io.send(&mut self.batch);
         self.counters.tx_packets += n as u64;
@@ -472,19 +495,20 @@ impl<I: PacketIo> Endpoint<I> {
     #[cold]
     fn drop_batch(&mut self) {
         self.counters.tx_dropped += self.batch.len() as u64;
-        for frame in self.batch.drain(..) {
-            if !self.spare.is_full() {
-                self.spare.push(frame);
-            }
-        }
+        self.batch.clear();
     }
 
     /// Takes one frame; the worker that it belongs to when it is not for this one.
     #[inline]
     fn take(&mut self, now: Instant, frame: &I::Rx, fresh: bool) -> Option<u32> {
-        let bytes = frame.bytes();
-        self.counters.rx_bytes += if fresh { bytes.len() as u64 } else { 0 };
-        let verdict = match classify_with(bytes, frame.stripped_vlan()) {
+        let (bytes, rest) = (frame.bytes(), frame.rest());
+        let len = bytes.len() + rest.map_or(0, |r| r[0].len() + r[1].len());
+        self.counters.rx_bytes += if fresh { len as u64 } else { 0 };
+        let found = match rest {
+            None => classify_with(bytes, frame.stripped_vlan()),
+            Some(rest) => classify_pieces(bytes, rest, frame.stripped_vlan()),
+        };
+        let verdict = match found {
             Err(DropReason::NonRoce) => match self.take_other(now, bytes) {
                 Some(reason) => Verdict::Dropped(reason),
                 None => return None,

@@ -216,7 +216,7 @@ mod tests {
             wheel.arm(0, Instant::from_nanos(at));
             let before = (at.saturating_sub(1) / TICK) * TICK;
             if before > 0 {
-                assert_eq!(drain(&mut wheel, before - 1), [], "2^{shift} early");
+                assert_eq!(drain(&mut wheel, before - 1), [0u32; 0], "2^{shift} early");
             }
             assert_eq!(drain(&mut wheel, at + TICK), [0], "2^{shift} late");
             assert_eq!(wheel.armed(), 0);

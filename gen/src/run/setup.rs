@@ -426,6 +426,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             unreliable: !flow.transport.is_reliable(),
             seed: payload_seed,
             size: flow.size,
+            mtu: flow.mtu,
             depth: side_depth(flow, side),
             verify: flow.verify,
             messages: flow.messages,

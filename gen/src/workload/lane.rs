@@ -3,7 +3,7 @@
 use super::pattern;
 use crate::config::{Flow, Transport, Verb};
 use roce_engine::io::{BURST, PacketIo};
-use roce_engine::units::{Instant, Qpn};
+use roce_engine::units::{Instant, Mtu, Qpn};
 use roce_engine::verbs::{Datagram, GRH_LEN, MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge, Srqn};
 use roce_engine::worker::Endpoint;
 use std::collections::VecDeque;
@@ -153,6 +153,8 @@ pub struct LaneSpec {
     pub seed: u64,
     /// Bytes of a message.
     pub size: u32,
+    /// The path MTU.
+    pub mtu: Mtu,
     /// Messages outstanding.
     pub depth: u32,
     /// Check every byte.
@@ -257,6 +259,10 @@ impl Lane {
                 }
             }
         });
+        if source && !s.verify && s.size != 0 {
+            // The same bytes over and over: nothing needs to look at them again.
+            let _ = endpoint.memory_mut().freeze(s.local.key, s.mtu.bytes());
+        }
         if s.side == Side::Receiver && s.verb.takes_recv() {
             for i in 0..u64::from(s.shared.map_or(s.depth, |shared| shared.entries)) {
                 let slot = (i % s.local.slots) as u32;

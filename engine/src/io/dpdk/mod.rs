@@ -12,9 +12,10 @@ pub use open::{DeviceSpec, OpenError, OpenPort, PortSpec, memory_mib, open};
 
 use super::{BURST, Caps, Frame, FrameMut, PacketIo};
 use crate::units::Duration;
-use crate::wire::Vlan;
+use crate::wire::{Piece, Vlan};
 use arrayvec::ArrayVec;
-use dpdk_ffi::{Mbuf, RxQueue, TxQueue, free_bulk};
+use dpdk_ffi::{Mbuf, RxQueue, SharedBytes, TxQueue, free_bulk};
+use std::sync::Arc;
 
 /// A port that leads out of the process and takes nothing for so long has lost its link.
 const STALLED: Duration = Duration::from_millis(500);
@@ -23,6 +24,11 @@ impl Frame for Mbuf {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.data()
+    }
+
+    #[inline]
+    fn rest(&self) -> Option<[&[u8]; 2]> {
+        self.middle_and_tail()
     }
 
     #[inline]
@@ -46,6 +52,56 @@ impl FrameMut for Mbuf {
     fn bytes(&self) -> &[u8] {
         self.data()
     }
+
+    #[inline]
+    fn wire_len(&self) -> usize {
+        self.pkt_len()
+    }
+}
+
+/// Payload that is shorter is copied: a frame in three pieces costs more than that.
+const ATTACH_FROM: usize = 2048;
+
+/// Buffers for the second and third piece of frames.
+#[derive(Debug)]
+struct Pieces {
+    pool: Mempool,
+    spare: ArrayVec<Mbuf, BURST>,
+    /// What frames may carry, by the number of the constant.
+    shared: Vec<Option<SharedBytes>>,
+}
+
+impl Pieces {
+    fn new(pool: Mempool) -> Pieces {
+        Pieces { pool, spare: ArrayVec::new(), shared: Vec::new() }
+    }
+
+    /// Adds `piece` and `tail` to `frame`, which is the head; whether there were buffers.
+    #[inline]
+    fn add(&mut self, frame: &mut Mbuf, piece: &Piece<'_>, tail: &[u8]) -> bool {
+        if self.spare.len() < 2 && self.pool.alloc_bulk(&mut self.spare, BURST) == 0 {
+            return false;
+        }
+        let (Some(middle), Some(mut end)) = (self.spare.pop(), self.spare.pop()) else { return false };
+        let (id, bytes, range) = piece.place();
+        let index = id as usize;
+        if !matches!(self.shared.get(index), Some(Some(_))) {
+            self.learn(index, bytes);
+        }
+        let Some(Some(shared)) = self.shared.get(index) else { return false };
+        end.room_mut()[..tail.len()].copy_from_slice(tail);
+        end.set_len(tail.len());
+        frame.chain(middle, shared, range, end);
+        true
+    }
+
+    #[cold]
+    fn learn(&mut self, index: usize, bytes: &Arc<[u8]>) {
+        if self.shared.len() <= index {
+            self.shared.resize(index + 1, None);
+        }
+        self.shared[index] = Some(self.pool.share(bytes));
+    }
 }
 
 /// What one worker has of a port: a transmit queue, its receive queues, a pool of frames.
@@ -54,6 +110,8 @@ pub struct DpdkIo {
     rx: Vec<RxQueue>,
     tx: TxQueue,
     pool: Mempool,
+    /// Where the port takes frames in pieces that lie anywhere in memory.
+    pieces: Option<Pieces>,
     caps: Caps,
     patience: Option<Duration>,
     next: usize,
@@ -77,8 +135,9 @@ impl PacketIo for DpdkIo {
             }
         }
         for frame in &mut out[before..] {
-            // Frames in pieces come only from ports whose buffers are smaller than a frame.
-            if !frame.is_contiguous() {
+            // Other than those of our own, frames in pieces come only from ports whose buffers are
+            // smaller than a frame.
+            if !frame.is_contiguous() && frame.middle_and_tail().is_none() {
                 let _ = frame.linearize();
             }
         }
@@ -88,6 +147,25 @@ impl PacketIo for DpdkIo {
     #[inline]
     fn alloc(&mut self, out: &mut ArrayVec<Mbuf, BURST>, n: usize) -> usize {
         self.pool.alloc_bulk(out, n)
+    }
+
+    #[inline]
+    fn attach(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+        let Some(pieces) = &mut self.pieces else { return false };
+        if piece.bytes().len() < ATTACH_FROM {
+            return false;
+        }
+        // Whole cache lines are a few moves, a length that varies is a call.
+        let room = frame.room_mut();
+        match (head.first_chunk::<64>(), head.len()) {
+            (Some(line), 65..) => {
+                room[..64].copy_from_slice(line);
+                room[64..head.len()].copy_from_slice(&head[64..]);
+            }
+            _ => room[..head.len()].copy_from_slice(head),
+        }
+        frame.set_len(head.len());
+        pieces.add(frame, piece, tail)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Opening the ports of a run.
 
-use super::{DpdkIo, STALLED};
+use super::{DpdkIo, Pieces, STALLED};
 use crate::io::{BURST, Caps};
 use dpdk_ffi::{
     Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair,
@@ -12,6 +12,8 @@ use std::time::Duration;
 const RING_FRAMES: u32 = 256;
 /// Descriptors of a hardware or virtual queue.
 const DESCRIPTORS: u16 = 512;
+/// Bytes of the buffers for pieces of frames: pad and iCRC, or none.
+const PIECE_ROOM: u16 = 64;
 /// Frames that a worker keeps at hand.
 const POOL_CACHE: u32 = 128;
 
@@ -100,6 +102,8 @@ pub struct OpenPort {
     /// One for each worker, until taken.
     pub ios: Vec<DpdkIo>,
     pools: Vec<Mempool>,
+    /// One for each worker, where the port takes frames in pieces.
+    piece_pools: Vec<Mempool>,
     /// The speed of its link, when that means something.
     pub speed_bps: Option<u64>,
 }
@@ -140,6 +144,7 @@ impl OpenPort {
                         rx: vec![rx],
                         tx,
                         pool: self.pools[worker].clone(),
+                        pieces: self.piece_pools.get(worker).cloned().map(Pieces::new),
                         caps,
                         patience,
                         next: 0,
@@ -154,7 +159,11 @@ impl OpenPort {
 pub fn memory_mib(specs: &[PortSpec]) -> usize {
     let pools: usize = specs
         .iter()
-        .map(|s| Mempool::memory_mib(pool_size(s), data_room(s)) * usize::from(s.workers.max(1)))
+        .map(|s| {
+            let frames = Mempool::memory_mib(pool_size(s), data_room(s));
+            let pieces = if takes_pieces(s) { Mempool::memory_mib(2 * pool_size(s), PIECE_ROOM) } else { 0 };
+            (frames + pieces) * usize::from(s.workers.max(1))
+        })
         .sum();
     pools + 32
 }
@@ -235,6 +244,13 @@ fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenP
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| OpenError::Pool { port: name(), source })?;
+    let piece_pools = (0..if takes_pieces(spec) { workers } else { 0 })
+        .map(|w| {
+            let pool = format!("{}-{}-{w}p", id.raw(), short(&spec.name));
+            Mempool::create(eal, &pool, 2 * pool_size(spec), POOL_CACHE, PIECE_ROOM, None, None)
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|source| OpenError::Pool { port: name(), source })?;
     let config = PortConfig {
         rx_queues: queues,
         tx_queues: queues,
@@ -255,7 +271,7 @@ fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenP
             port.set_mac(mac).map_err(wrong)?;
         }
     }
-    Ok(OpenPort { port, ios: Vec::new(), pools, speed_bps: None })
+    Ok(OpenPort { port, ios: Vec::new(), pools, piece_pools, speed_bps: None })
 }
 
 /// Frames in the rings and queues of a worker, in caches of threads, and in hand.
@@ -265,6 +281,16 @@ fn pool_size(spec: &PortSpec) -> u32 {
         _ => 2 * u32::from(DESCRIPTORS),
     };
     queued + 3 * POOL_CACHE * 2 + 8 * BURST as u32
+}
+
+/// Whether the port takes frames in pieces that lie outside of DPDK's memory: a ring hands them on
+/// as they are, and a null port looks at none.
+fn takes_pieces(spec: &PortSpec) -> bool {
+    match &spec.device {
+        DeviceSpec::Ring(_) => true,
+        DeviceSpec::Vdev(devargs) => devargs.starts_with("net_null"),
+        DeviceSpec::Pci(_) => false,
+    }
 }
 
 fn data_room(spec: &PortSpec) -> u16 {

@@ -7,7 +7,7 @@ use crate::io::{BURST, FrameMut, PacketIo};
 use crate::transport::{QueuePair, Transmit};
 use crate::units::Instant;
 use crate::verbs::{CompletionQueue, Memory};
-use crate::wire::{DropReason, Packet, Pause};
+use crate::wire::{DropReason, Packet, Pause, Slot};
 
 impl<I: PacketIo> Endpoint<I> {
     /// What flow control counted up to now; `None` where there is none in software.
@@ -72,7 +72,7 @@ pub(super) fn poll(
     now: Instant,
     (data, cnps): (Option<Instant>, Option<Instant>),
     mem: &Memory,
-    slot: &mut [u8],
+    slot: &mut (impl Slot + ?Sized),
     cq: &mut CompletionQueue,
 ) -> Transmit {
     if cnps.is_none()
