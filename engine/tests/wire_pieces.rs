@@ -26,7 +26,7 @@ impl Slot for Pieces {
 }
 
 fn template(v6: bool, vlan: Option<Vlan>) -> Template {
-    let gid = |v4: &str, v6_: &str| if v6 { v6_ } else { v4 }.parse::<IpAddr>().unwrap().into();
+    let gid = |v4: &str, v6_: &str| if v6 { v6_ } else { v4 }.parse::<IpAddr>().expect("an address").into();
     let route = Route {
         src_mac: [2, 0, 0, 0, 0, 1].into(),
         dst_mac: [2, 0, 0, 0, 0, 2].into(),
@@ -54,7 +54,7 @@ fn both(v6: bool, vlan: Option<Vlan>, opcode: Opcode, len: usize) -> (Vec<u8>, [
     let mut template = template(v6, vlan);
     let mut head = Head::new();
     let mut ext = 0;
-    if opcode.info().unwrap().reth {
+    if opcode.info().expect("known").reth {
         Reth { va: 0x1234_5678_9ABC, rkey: 7, len: len as u32 }.emit(head.from(template.headers_len()));
         ext = Reth::LEN;
     }

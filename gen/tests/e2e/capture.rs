@@ -438,3 +438,34 @@ fn a_recording_is_bounded_as_told() {
     let (received, _) = record(&["--pcap-direction", "rx"]).unwrap();
     assert!(received.iter().all(|f| f.direction == 1) && of(&received, 1) == 40 && of(&received, 0) > 0);
 }
+
+/// Payload that is always the same is sent without a copy, with a CRC that is known beforehand: what
+/// arrives has the same bytes and lengths as if it were not.
+#[test]
+fn constant_payload_arrives_whole() {
+    const BIG: usize = 4096;
+    let _machine = Machine::take();
+    let folder = Folder::new();
+    let pcap = folder.path("x.pcapng");
+    for verb in ["write", "send", "read"] {
+        let keys = format!("size = {}\nmtu = {BIG}\nmessages = 20", 5 * BIG + 999);
+        let file = folder.write("x.toml", &ring_pair("", &flow("f", verb, &keys)));
+        let record = ["run", &file, "--json", "--pcap", &pcap, "--pcap-direction", "rx"];
+        let result = run(record).result(0);
+        assert_eq!((int(&result, "/flows/0/messages"), int(&result, "/flows/0/retransmits")), (20, 0));
+        let Some(all) = frames(&pcap) else { return };
+        let full = |f: &&Frame| f.len >= 14 + 20 + 8 + 12 + BIG + 4;
+        assert_eq!(all.iter().filter(full).count(), 20 * 5, "{verb}");
+        let last = 14 + 20 + 8 + 12 + 1000 + 4;
+        assert_eq!(
+            all.iter().filter(|f| f.pad == 1 && [last, last + 4].contains(&f.len)).count(),
+            20,
+            "{verb}"
+        );
+        if let Some(found) = icrcs(&pcap) {
+            assert_eq!(found, (all.len(), 0, 0), "{verb}");
+        }
+        let bytes: u64 = all.iter().map(|f| f.len as u64).sum();
+        assert_eq!(bytes, int(&result, "/ports/0/rx_bytes") + int(&result, "/ports/1/rx_bytes"));
+    }
+}
