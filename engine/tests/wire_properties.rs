@@ -99,9 +99,11 @@ proptest! {
         route in route(),
         pkey in any::<u16>(),
         qpn in any::<u32>(),
+        rocev1 in any::<bool>(),
         packets in vec((packet_opcode(), any::<(bool, bool, u32, Option<u8>)>(), vec(any::<u8>(), 0..300)), 1..6),
     ) {
-        let mut template = Template::new(&route, pkey, Qpn::new(qpn));
+        let make = if rocev1 { Template::rocev1 } else { Template::new };
+        let mut template = make(&route, pkey, Qpn::new(qpn));
         for (info, (solicited, ack_req, psn, tos), payload) in packets {
             let payload = suitable(info, payload);
             let pad = payload.len().next_multiple_of(4) - payload.len();
@@ -110,7 +112,7 @@ proptest! {
             let stamp = Stamp {
                 opcode: info.opcode, solicited, ack_req, pad: pad as u8, psn: Psn::new(psn), tos,
             };
-            let mut out = vec![0xEE; frame_len(route.is_ipv6(), route.vlan.is_some(), info, payload.len())];
+            let mut out = vec![0xEE; frame_len(template.encapsulation(), route.vlan.is_some(), info, payload.len())];
             let at = template.stamp(&mut out, &stamp, body);
             prop_assert_eq!(at, template.headers_len());
             out[at..at + headers].fill(0x11);
@@ -119,7 +121,7 @@ proptest! {
             let len = template.seal(&mut out, body);
             prop_assert_eq!(len, out.len());
 
-            let packet = classify(&out).unwrap();
+            let packet = if rocev1 { classify_rocev1(&out, None) } else { classify(&out) }.unwrap();
             prop_assert!(packet.verify_icrc() && packet.pad_is_consistent());
             prop_assert_eq!(packet.payload(), &payload[..]);
             let want = Bth {
@@ -130,8 +132,17 @@ proptest! {
             prop_assert_eq!((packet.src_mac(), packet.dst_mac()), (route.src_mac, route.dst_mac));
             prop_assert_eq!((packet.src(), packet.dst()), (route.src, route.dst));
             prop_assert_eq!(packet.vlan, route.vlan);
-            prop_assert_eq!((packet.tos, packet.sport), (tos.unwrap_or(route.tos), route.sport));
-            prop_assert_eq!(packet.is_ipv6, route.is_ipv6());
+            let sport = if rocev1 { 0 } else { route.sport };
+            prop_assert_eq!((packet.tos, packet.sport), (tos.unwrap_or(route.tos), sport));
+            prop_assert_eq!(packet.encapsulation(), template.encapsulation());
+            prop_assert_eq!(packet.is_ipv6, rocev1 || route.is_ipv6());
+            // The other version's parser knows it for what it is.
+            let (other, reason) = if rocev1 {
+                (classify(&out), DropReason::Rocev1)
+            } else {
+                (classify_rocev1(&out, None), DropReason::Rocev2)
+            };
+            prop_assert_eq!(other.err(), Some(reason));
             match (packet.ipv4(), packet.ipv6()) {
                 (Some(ip), None) => prop_assert_eq!((ip.ttl, ip.id), (route.hop_limit, 0)),
                 (None, Some(ip)) => {
@@ -150,7 +161,7 @@ fn survives(bytes: &[u8], tci: Option<u16>) {
         classify(bytes),
         classify_with(bytes, vlan),
         classify_checks(bytes, vlan, Checks::OFFLOADED),
-        classify_rocev1(bytes),
+        classify_rocev1(bytes, vlan),
     ];
     for packet in tries.into_iter().flatten() {
         let info = packet.info;
@@ -193,7 +204,7 @@ fn suitable(info: &OpcodeInfo, mut payload: Vec<u8>) -> Vec<u8> {
 
 fn either(frame: &[u8]) -> Result<Packet<'_>, DropReason> {
     match classify(frame) {
-        Err(DropReason::Rocev1) => classify_rocev1(frame),
+        Err(DropReason::Rocev1) => classify_rocev1(frame, None),
         other => other,
     }
 }

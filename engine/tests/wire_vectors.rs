@@ -42,7 +42,7 @@ fn rocev1_is_refused_where_rocev2_is_wanted() {
             Ok(packet) => assert!(!packet.is_rocev1()),
             Err(reason) => {
                 assert_eq!(reason, DropReason::Rocev1, "{}", v.name);
-                assert!(classify_rocev1(&v.frame).unwrap().is_rocev1());
+                assert!(classify_rocev1(&v.frame, None).unwrap().is_rocev1());
                 refused += 1;
             }
         }
@@ -183,7 +183,7 @@ fn ip(ip: std::net::IpAddr) -> Value {
 /// Either version of RoCE; the IP and UDP checksums change with the bits that the tests flip.
 fn parse(frame: &[u8]) -> Result<Packet<'_>, DropReason> {
     match classify_checks(frame, None, Checks::OFFLOADED) {
-        Err(DropReason::Rocev1) => classify_rocev1(frame),
+        Err(DropReason::Rocev1) => classify_rocev1(frame, None),
         other => other,
     }
 }

@@ -295,3 +295,58 @@ fn c08_flows_choose_their_congestion_control() {
     assert!(judged.result.flows[0].l1_gbps > 95.0, "{}", judged.result.flows[0].l1_gbps);
     assert_eq!(judged.result.flows[0].dcqcn.as_ref().unwrap().cuts, 0);
 }
+
+/// RoCEv1 over a rough line: nothing is lost for good, and every frame is one.
+#[test]
+fn rocev1_survives_loss() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/rocev1.toml");
+    let mut text = std::fs::read_to_string(file).unwrap();
+    text = text.replace("retransmits = \"== 0\"", "retransmits = \"> 0\"").replace("5s", "5ms");
+    text += "[[impair]]\nflow = \"write\"\nloss = \"1%\"\nduplicate = \"1%\"\ncorrupt = \"1%\"\n";
+    text += "[[impair]]\nflow = \"read\"\nloss = \"1%\"\n[[impair]]\nflow = \"send\"\nloss = \"1%\"\n";
+    let patient =
+        ["write", "read", "send"].map(|f| format!("flow.{f}.ack_timeout=8").parse::<Override>().unwrap());
+    let s = Scenario::parse(Path::new("rocev1.toml"), &text, &patient).unwrap_or_else(|e| panic!("{e}"));
+    let judged = simulate(&s, true).unwrap();
+    assert!(judged.result.passed(), "{:?}", judged.result.reasons);
+    for flow in &judged.result.flows {
+        assert!(flow.messages_verified > 10, "{}: {}", flow.name, flow.messages_verified);
+    }
+    for port in &judged.result.ports {
+        assert!(!port.rx_dropped.contains_key("non_roce"), "{:?}", port.rx_dropped);
+    }
+    // 64 KiB at the largest path MTU: 16 packets, the GRH being 12 bytes longer than IPv4 and UDP.
+    let plan = roce_gen::plan::FlowPlan::of(&s, &s.flows[0]);
+    assert_eq!((plan.packets, plan.middle.unwrap().l2), (16, 14 + 40 + 12 + 4096 + 4));
+}
+
+/// Four queue pairs of one port at 250 Mb/s each, one packet in twenty of the third one's lost.
+#[test]
+fn l14_loss_on_one_queue_pair_leaves_the_others_alone() {
+    let run = |lossy: bool| {
+        let mut text = "[run]\nduration = \"20ms\"\nseed = 3\nline_rate = \"10Gbps\"\n".to_owned();
+        for (port, ip) in [("a", "198.18.0.1"), ("b", "198.18.0.2")] {
+            text += &format!("[[port]]\nname = \"{port}\"\ndevice = \"ring:0\"\nip = \"{ip}\"\n");
+        }
+        for flow in 0..4 {
+            text += &format!(
+                "[[flow]]\nname = \"f{flow}\"\nfrom = \"a\"\nto = \"b\"\nverb = \"write\"\nsize = 4096\n"
+            );
+            text += "mtu = 1024\nqps = 1\ndepth = 8\nrate = \"250Mbps\"\nack_timeout = 6\n";
+        }
+        if lossy {
+            text += "[[impair]]\nflow = \"f2\"\nloss = \"5%\"\n";
+        }
+        let s = Scenario::parse(Path::new("l14.toml"), &text, &[]).unwrap_or_else(|e| panic!("{e}"));
+        simulate(&s, true).unwrap().result.flows
+    };
+    let (clean, lossy) = (run(false), run(true));
+    assert!(lossy[2].retransmits > 5, "{}", lossy[2].retransmits);
+    for flow in [0, 1, 3] {
+        assert_eq!(lossy[flow].retransmits, 0, "f{flow}");
+        let rates = (lossy[flow].message_rate, clean[flow].message_rate);
+        assert!((rates.0 / rates.1 - 1.0).abs() < 0.01, "f{flow}: {rates:?}");
+        let p99 = |of: &[roce_gen::report::FlowResult]| of[flow].latency_ns.as_ref().unwrap().p99;
+        assert!(p99(&lossy) <= 2 * p99(&clean), "f{flow}: {} {}", p99(&lossy), p99(&clean));
+    }
+}

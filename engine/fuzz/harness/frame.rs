@@ -37,7 +37,7 @@ pub fn run(bytes: &[u8]) {
     }
     let stripped = form.stripped_vlan();
     check(&frame, |f| classify_with(f, stripped));
-    check(&frame, classify_rocev1);
+    check(&frame, |f| classify_rocev1(f, stripped));
     check(&frame, |f| classify_checks(f, stripped, Checks::OFFLOADED));
     // Leaving out checks takes more frames, not others.
     if let Ok(strict) = classify_with(&frame, stripped) {

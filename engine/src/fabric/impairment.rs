@@ -163,7 +163,7 @@ impl Impairment {
     pub fn judge(&mut self, now: Instant, frame: &[u8]) -> Fate {
         match classify_checks(frame, None, Checks::OFFLOADED) {
             Ok(p) => self.judge_packet(now, &p),
-            Err(DropReason::Rocev1) => match classify_rocev1(frame) {
+            Err(DropReason::Rocev1) => match classify_rocev1(frame, None) {
                 Ok(p) => self.judge_packet(now, &p),
                 Err(_) => Fate::default(),
             },

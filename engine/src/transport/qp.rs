@@ -128,6 +128,7 @@ pub struct QueuePair {
     peer: Gid,
     dest_qpn: Qpn,
     established: bool,
+    rocev1: bool,
     /// Requests and responses take turns when both wait.
     respond_next: bool,
     /// A reason for a CNP that nobody has asked for yet.
@@ -158,6 +159,7 @@ impl QueuePair {
             peer: Gid::default(),
             dest_qpn: Qpn::new(0),
             established: false,
+            rocev1: false,
             respond_next: false,
             mark: None,
             cnps: 0,
@@ -287,6 +289,11 @@ impl QueuePair {
         self.own
     }
 
+    /// Sends RoCEv1 packets rather than RoCEv2 ones from the next RTR on.
+    pub fn set_rocev1(&mut self, on: bool) {
+        self.rocev1 = on;
+    }
+
     /// Changes the state.  Work that the change flushes completes into `done`.
     pub fn modify(&mut self, transition: Transition, done: &mut impl Completions) -> Result<(), ModifyError> {
         transition.check(self.state, self.ty)?;
@@ -324,7 +331,8 @@ impl QueuePair {
     /// `route`.  It lives until the queue pair goes back there.  `None` for other queue pairs.
     pub fn create_ah(&mut self, route: &Route) -> Option<Ah> {
         let conn = self.conn.as_deref_mut().filter(|_| self.ty == QpType::Ud)?;
-        Some(conn.datagrams.create_ah(route, self.pkey))
+        let template = if self.rocev1 { Template::rocev1 } else { Template::new };
+        Some(conn.datagrams.create_ah(template(route, self.pkey, Qpn::new(0))))
     }
 
     /// Queues a send request.
@@ -588,6 +596,7 @@ impl QueuePair {
         self.own = attrs.route.src;
         self.peer = attrs.route.dst;
         self.dest_qpn = attrs.dest_qpn;
+        let template = if self.rocev1 { Template::rocev1 } else { Template::new };
         self.conn = Some(Box::new(Conn {
             qpn: self.config.qpn,
             pd: self.config.pd,
@@ -596,7 +605,7 @@ impl QueuePair {
             unreliable: self.ty == QpType::Uc,
             datagrams: Datagrams::default(),
             advertised: Advertised::new(self.config.credits && self.config.srq.is_none()),
-            template: Template::new(&attrs.route, self.pkey, attrs.dest_qpn),
+            template: template(&attrs.route, self.pkey, attrs.dest_qpn),
             counters: QpCounters::default(),
             stages: Stages::default(),
         }));
@@ -641,7 +650,7 @@ impl QueuePair {
         counters.psns_failed += u64::from(self.unacknowledged());
         let mut stages = Stages::default();
         self.add_stages(&mut stages);
-        *self = QueuePair::new(self.config);
+        *self = QueuePair { rocev1: self.rocev1, ..QueuePair::new(self.config) };
         self.counters_before = counters;
         self.stages_before = stages;
     }

@@ -2,13 +2,11 @@
 
 use super::qp::{Conn, Sent, Verdict};
 use super::responder::{payload_of, received};
-use crate::units::{Psn, Qpn};
+use crate::units::Psn;
 use crate::verbs::{
     Ah, Completion, CompletionStatus, Completions, Datagram, GRH_LEN, Memory, RecvWr, Ring, SendWr, WcOpcode,
 };
-use crate::wire::{
-    Deth, DropReason, Head, ImmDt, Ipv4, Opcode, Packet, Payload, Route, Slot, Stamp, Template,
-};
+use crate::wire::{Deth, DropReason, Head, ImmDt, Ipv4, Opcode, Packet, Payload, Slot, Stamp, Template};
 
 /// What a datagram queue pair has and a connection has not.
 #[derive(Debug, Default)]
@@ -25,9 +23,9 @@ impl Datagrams {
         Datagrams { qkey, ..Datagrams::default() }
     }
 
-    /// A handle for packets along `route`.
-    pub(super) fn create_ah(&mut self, route: &Route, pkey: u16) -> Ah {
-        self.handles.push(Template::new(route, pkey, Qpn::new(0)));
+    /// A handle for packets with these headers.
+    pub(super) fn create_ah(&mut self, headers: Template) -> Ah {
+        self.handles.push(headers);
         Ah(self.handles.len() as u32 - 1)
     }
 

@@ -35,6 +35,8 @@ reasons! {
     NonRoce = "non_roce",
     /// A RoCEv1 frame: the peer uses a GID of the other type.
     Rocev1 = "rocev1_seen",
+    /// A RoCEv2 frame at a port that speaks RoCEv1: the same the other way round.
+    Rocev2 = "rocev2_seen",
     /// Two VLAN tags, or a VLAN that is not the port's.
     VlanMismatch = "vlan_mismatch",
     /// An IPv4 fragment.

@@ -48,14 +48,17 @@ pub use drop_reason::DropReason;
 pub use ecn::Ecn;
 pub use ethernet::{Ethernet, Vlan};
 pub use feth::Feth;
-pub use icrc::{IcrcPrefix, RunningIcrc};
+pub use icrc::{Encapsulation, IcrcPrefix, RunningIcrc};
 pub use imm::{Ieth, ImmDt};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use known::{Constant, CrcShift, Piece};
 pub use opcode::{Class, Kind, Opcode, OpcodeInfo, PayloadRule, Position};
 pub use packet::Packet;
-pub use parse::{Checks, classify, classify_checks, classify_pieces, classify_rocev1, classify_with};
+pub use parse::{
+    Checks, classify, classify_checks, classify_pieces, classify_rocev1, classify_rocev1_pieces,
+    classify_with,
+};
 pub use parts::{Net, Parts};
 pub use pause::{ETHERTYPE_MAC_CONTROL, PAUSE_ADDRESS, PRIORITIES, Pause, pause_time};
 pub use reth::Reth;

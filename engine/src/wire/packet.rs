@@ -278,7 +278,7 @@ impl<'a> Packet<'a> {
     /// Whether the UDP checksum is 0, none.
     #[inline]
     pub(super) fn has_no_udp_checksum(&self) -> bool {
-        self.array_at(self.bth_at() - 2) == [0, 0]
+        self.is_rocev1() || self.array_at(self.bth_at() - 2) == [0, 0]
     }
 
     #[inline]

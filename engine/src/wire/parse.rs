@@ -94,10 +94,35 @@ pub fn classify_pieces<'a>(
     stripped_vlan: Option<Vlan>,
 ) -> Result<Packet<'a>, DropReason> {
     let len = head.len() + payload.len() + tail.len();
-    let mut packet = find(head, len, stripped_vlan, Checks { udp_checksum: false, ..Checks::ALL })?;
+    let packet = find(head, len, stripped_vlan, Checks { udp_checksum: false, ..Checks::ALL })?;
+    join(packet, len, payload, tail)
+}
+
+/// As [`classify_pieces`], for RoCEv1.
+///
+/// # Errors
+///
+/// As [`classify_rocev1`] and [`classify_pieces`].
+pub fn classify_rocev1_pieces<'a>(
+    head: &'a [u8],
+    [payload, tail]: [&'a [u8]; 2],
+    stripped_vlan: Option<Vlan>,
+) -> Result<Packet<'a>, DropReason> {
+    let len = head.len() + payload.len() + tail.len();
+    join(find_rocev1(head, len, stripped_vlan)?, len, payload, tail)
+}
+
+/// The packet whose headers are found, with its other pieces.
+#[inline(always)]
+fn join<'a>(
+    mut packet: Packet<'a>,
+    len: usize,
+    payload: &'a [u8],
+    tail: &'a [u8],
+) -> Result<Packet<'a>, DropReason> {
     let Some((pad, icrc)) = tail.split_last_chunk() else { return Err(DropReason::LengthMismatch) };
     let fits = packet.wire_len() == len
-        && packet.headers_end() == head.len()
+        && packet.headers_end() == packet.frame.len()
         && usize::from(packet.bth.pad) == pad.len()
         && packet.has_no_udp_checksum();
     if !fits {
@@ -107,17 +132,31 @@ pub fn classify_pieces<'a>(
     Ok(packet)
 }
 
-/// Finds the RoCEv1 packet in `frame`, an Ethernet frame without FCS.
+/// Finds the RoCEv1 packet in `frame`, an Ethernet frame without FCS; the NIC took `stripped_vlan` off
+/// it, if anything.
 ///
 /// # Errors
 ///
-/// The reason to drop the frame; everything that is not RoCEv1 is [`DropReason::NonRoce`].
-pub fn classify_rocev1(frame: &[u8]) -> Result<Packet<'_>, DropReason> {
-    let start = ethernet(frame, None)?;
-    if start.ethertype != ETHERTYPE_ROCEV1 {
-        return Err(DropReason::NonRoce);
+/// The reason to drop the frame.  A RoCEv2 frame is [`DropReason::Rocev2`], everything else that is not
+/// RoCEv1 [`DropReason::NonRoce`].
+pub fn classify_rocev1(frame: &[u8], stripped_vlan: Option<Vlan>) -> Result<Packet<'_>, DropReason> {
+    find_rocev1(frame, frame.len(), stripped_vlan)
+}
+
+fn find_rocev1(frame: &[u8], len: usize, stripped_vlan: Option<Vlan>) -> Result<Packet<'_>, DropReason> {
+    let start = ethernet(frame, stripped_vlan)?;
+    match start.ethertype {
+        ETHERTYPE_ROCEV1 => {}
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => {
+            let is_rocev2 = find(frame, len, stripped_vlan, Checks::OFFLOADED).is_ok();
+            return Err(if is_rocev2 { DropReason::Rocev2 } else { DropReason::NonRoce });
+        }
+        _ => return Err(DropReason::NonRoce),
     }
-    let Some(h) = chunk::<{ Ipv6::LEN + MIN_IB }>(frame, start.l3) else { return Err(DropReason::Runt) };
+    let long_enough = len >= start.l3 + Ipv6::LEN + MIN_IB;
+    let Some(h) = chunk::<{ Ipv6::LEN + Bth::LEN }>(frame, start.l3).filter(|_| long_enough) else {
+        return Err(DropReason::Runt);
+    };
     if h[0] >> 4 != 6 {
         return Err(DropReason::BadIpHeader);
     }
@@ -126,7 +165,7 @@ pub fn classify_rocev1(frame: &[u8]) -> Result<Packet<'_>, DropReason> {
     }
     let bth_at = start.l3 + Ipv6::LEN;
     let end = bth_at + be16(h, 4);
-    if end > frame.len() {
+    if end > len {
         return Err(DropReason::LengthMismatch);
     }
     let found = Found { encapsulation: Encapsulation::Grh, tos: traffic_class(h), sport: 0, bth_at, end };

@@ -4,8 +4,9 @@ use super::checksum::{fold, sum};
 use super::icrc::{Encapsulation, IcrcPrefix};
 use super::slot::{HEAD_ROOM, Head, Payload, Slot, copy_head};
 use super::{
-    Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Ethernet, Gid, ICRC_LEN,
-    IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo, UDP_PORT, Udp, Vlan,
+    Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCEV1, ETHERTYPE_VLAN, Ethernet,
+    GRH_NEXT_HEADER, Gid, ICRC_LEN, IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo,
+    UDP_PORT, Udp, Vlan,
 };
 use crate::units::{Psn, Qpn};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -61,15 +62,16 @@ pub struct Stamp {
 ///
 /// IPv4 packets have DF set and identification 0: a datagram that is never fragmented needs none
 /// (RFC 6864, section 4).  The UDP checksum is 0, none, over IPv6 too.  MigReq is 1, since
-/// ConnectX takes a slow path for 0.
+/// ConnectX takes a slow path for 0.  RoCEv1 packets have a GRH in place of IP and UDP: see
+/// [`Template::rocev1`].
 #[derive(Clone, Debug)]
 pub struct Template {
     headers: [u8; MAX_LEN],
     /// Offset of the IP header: 14 or 18.
     l3: usize,
-    /// Offset after the BTH: 54, 58, 74 or 78.
+    /// Offset after the BTH: 54, 58, 74 or 78; 66 or 70 in RoCEv1.
     len: usize,
-    is_ipv6: bool,
+    encapsulation: Encapsulation,
     /// Sum of the IPv4 header without TOS, total length and checksum.
     ipv4_sum: u32,
     /// iCRC prefixes of the last two UDP lengths: full packets and acknowledgements, mostly.
@@ -84,26 +86,42 @@ const MAX_LEN: usize = Ethernet::LEN + Vlan::LEN + Ipv6::LEN + Udp::LEN + Bth::L
 impl Template {
     /// For packets along `route` to QP `dest_qp` with P_Key `pkey`.
     pub fn new(route: &Route, pkey: u16, dest_qp: Qpn) -> Template {
-        let is_ipv6 = route.is_ipv6();
+        let encapsulation = if route.is_ipv6() { Encapsulation::Ipv6 } else { Encapsulation::Ipv4 };
+        Template::over(encapsulation, route, pkey, dest_qp)
+    }
+
+    /// As [`Template::new`], for packets of RoCEv1: the GIDs of the route travel in a GRH, its UDP
+    /// port not at all.
+    pub fn rocev1(route: &Route, pkey: u16, dest_qp: Qpn) -> Template {
+        Template::over(Encapsulation::Grh, route, pkey, dest_qp)
+    }
+
+    fn over(encapsulation: Encapsulation, route: &Route, pkey: u16, dest_qp: Qpn) -> Template {
         let l3 = Ethernet::LEN + route.vlan.map_or(0, |_| Vlan::LEN);
-        let udp_at = l3 + if is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
-        let bth_at = udp_at + Udp::LEN;
+        let bth_at = l3 + encapsulation.headers_len();
         let mut headers = [0; MAX_LEN];
 
-        let network = if is_ipv6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        let network = match encapsulation {
+            Encapsulation::Ipv4 => ETHERTYPE_IPV4,
+            Encapsulation::Ipv6 => ETHERTYPE_IPV6,
+            Encapsulation::Grh => ETHERTYPE_ROCEV1,
+        };
         let ethertype = if route.vlan.is_some() { ETHERTYPE_VLAN } else { network };
         Ethernet { dst: route.dst_mac, src: route.src_mac, ethertype }.emit(&mut headers);
         if let Some(vlan) = route.vlan {
             headers[Ethernet::LEN..][..2].copy_from_slice(&vlan.tci().to_be_bytes());
             headers[Ethernet::LEN + 2..][..2].copy_from_slice(&network.to_be_bytes());
         }
-        if is_ipv6 {
-            ipv6_of(route).emit(&mut headers[l3..]);
-        } else {
-            ipv4_of(route).emit(&mut headers[l3..]);
+        match encapsulation {
+            Encapsulation::Ipv4 => ipv4_of(route).emit(&mut headers[l3..]),
+            Encapsulation::Ipv6 => ipv6_of(route, IP_PROTO_UDP).emit(&mut headers[l3..]),
+            Encapsulation::Grh => ipv6_of(route, GRH_NEXT_HEADER).emit(&mut headers[l3..]),
         }
         let ipv4_sum = u32::from(fold(sum(&headers[l3..l3 + Ipv4::LEN]) - u64::from(route.tos)));
-        Udp { sport: route.sport, dport: UDP_PORT, len: 0, checksum: 0 }.emit(&mut headers[udp_at..]);
+        if encapsulation != Encapsulation::Grh {
+            let udp = Udp { sport: route.sport, dport: UDP_PORT, len: 0, checksum: 0 };
+            udp.emit(&mut headers[bth_at - Udp::LEN..]);
+        }
         Bth {
             opcode: Opcode(0),
             solicited: false,
@@ -123,19 +141,19 @@ impl Template {
 
         let len = bth_at + Bth::LEN;
         let ack = udp_len_of(Aeth::LEN);
-        let prefixes = [(ack, prefix_of(&headers, l3, len, is_ipv6, ack)); 2];
-        Template { headers, l3, len, is_ipv6, ipv4_sum, prefixes, oldest: 0 }
+        let prefixes = [(ack, prefix_of(&headers, l3, len, encapsulation, ack)); 2];
+        Template { headers, l3, len, encapsulation, ipv4_sum, prefixes, oldest: 0 }
     }
 
-    /// Offset of the first byte after the BTH: 54, 58, 74 or 78.
+    /// Offset of the first byte after the BTH: 54, 58, 74 or 78; 66 or 70 in RoCEv1.
     #[inline]
     pub fn headers_len(&self) -> usize {
         self.len
     }
 
-    /// Whether packets travel over IPv6.
-    pub fn is_ipv6(&self) -> bool {
-        self.is_ipv6
+    /// What precedes the BTH.
+    pub fn encapsulation(&self) -> Encapsulation {
+        self.encapsulation
     }
 
     /// Writes the headers of a packet into the first bytes of `out` and returns the offset after
@@ -150,11 +168,16 @@ impl Template {
         debug_assert!(body_len.is_multiple_of(4) && body_len <= 65_000);
         debug_assert!(fields.pad < 4);
         // Copies of a constant size are a few moves; one of a variable size is a call.
-        match (self.l3, self.is_ipv6) {
-            (Ethernet::LEN, false) => self.stamp_at::<{ Ethernet::LEN }, false, 54>(out, fields, body_len),
-            (Ethernet::LEN, true) => self.stamp_at::<{ Ethernet::LEN }, true, 74>(out, fields, body_len),
-            (_, false) => self.stamp_at::<TAGGED, false, 58>(out, fields, body_len),
-            (_, true) => self.stamp_at::<TAGGED, true, 78>(out, fields, body_len),
+        match (self.l3, self.encapsulation) {
+            (Ethernet::LEN, Encapsulation::Ipv4) => {
+                self.stamp_at::<{ Ethernet::LEN }, false, 54>(out, fields, body_len)
+            }
+            (Ethernet::LEN, Encapsulation::Ipv6) => {
+                self.stamp_at::<{ Ethernet::LEN }, true, 74>(out, fields, body_len)
+            }
+            (_, Encapsulation::Ipv4) => self.stamp_at::<TAGGED, false, 58>(out, fields, body_len),
+            (_, Encapsulation::Ipv6) => self.stamp_at::<TAGGED, true, 78>(out, fields, body_len),
+            (_, Encapsulation::Grh) => self.stamp_rocev1(out, fields, body_len),
         }
     }
 
@@ -174,9 +197,9 @@ impl Template {
     #[inline]
     pub fn seal(&mut self, out: &mut [u8], body_len: usize) -> usize {
         let udp_len = udp_len_of(body_len);
-        debug_assert_eq!(
-            out[self.len - Bth::LEN - 4..][..2],
-            udp_len.to_be_bytes(),
+        debug_assert!(
+            self.encapsulation == Encapsulation::Grh
+                || out[self.len - Bth::LEN - 4..][..2] == udp_len.to_be_bytes(),
             "sealed with another length than stamped"
         );
         let prefix = self.prefix(udp_len);
@@ -287,12 +310,21 @@ impl Template {
             put16(out, L3 + 10, !fold16(self.ipv4_sum + u32::from(tos) + u32::from(total)));
         }
         put16(out, LEN - Bth::LEN - 4, udp_len);
-        let bth = LEN - Bth::LEN;
-        out[bth] = fields.opcode.0;
-        out[bth + 1] |= u8::from(fields.solicited) << 7 | fields.pad << 4;
-        let psn = u32::from(fields.ack_req) << 31 | fields.psn.get();
-        out[bth + 8..].copy_from_slice(&psn.to_be_bytes());
+        stamp_bth(&mut out[LEN - Bth::LEN..], fields);
         LEN
+    }
+
+    /// Nobody needs it fast.
+    #[inline(never)]
+    fn stamp_rocev1(&self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
+        out[..self.len].copy_from_slice(&self.headers[..self.len]);
+        put16(out, self.l3 + 4, udp_len_of(body_len) - Udp::LEN as u16);
+        if let Some(tos) = fields.tos {
+            out[self.l3] = 0x60 | tos >> 4;
+            out[self.l3 + 1] = tos << 4 | out[self.l3 + 1] & 0xF;
+        }
+        stamp_bth(&mut out[self.len - Bth::LEN..self.len], fields);
+        self.len
     }
 
     #[inline(always)]
@@ -309,7 +341,7 @@ impl Template {
 
     #[inline(never)]
     fn remember_prefix(&mut self, udp_len: u16) -> IcrcPrefix {
-        let prefix = prefix_of(&self.headers, self.l3, self.len, self.is_ipv6, udp_len);
+        let prefix = prefix_of(&self.headers, self.l3, self.len, self.encapsulation, udp_len);
         self.prefixes[self.oldest] = (udp_len, prefix);
         self.oldest ^= 1;
         prefix
@@ -352,12 +384,11 @@ pub fn source_port(lqpn: Qpn, rqpn: Qpn, flow_label: u32) -> u16 {
     ((label & 0x3FFF ^ label >> 14) | 0xC000) as u16
 }
 
-/// Bytes of a frame without FCS, at least [`MIN_FRAME`], of a RoCEv2 packet with `payload` bytes.
-pub fn frame_len(is_ipv6: bool, vlan: bool, info: &OpcodeInfo, payload: usize) -> usize {
-    let network = if is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
+/// Bytes of a frame without FCS, at least [`MIN_FRAME`], of a packet with `payload` bytes.
+pub fn frame_len(encapsulation: Encapsulation, vlan: bool, info: &OpcodeInfo, payload: usize) -> usize {
     let tag = if vlan { Vlan::LEN } else { 0 };
     let transport = usize::from(info.header_len) + payload.next_multiple_of(4) + ICRC_LEN;
-    (Ethernet::LEN + tag + network + Udp::LEN + transport).max(MIN_FRAME)
+    (Ethernet::LEN + tag + encapsulation.headers_len() + transport).max(MIN_FRAME)
 }
 
 /// UDP length of a packet with `body_len` bytes between BTH and iCRC.
@@ -367,17 +398,23 @@ fn udp_len_of(body_len: usize) -> u16 {
 }
 
 /// The iCRC prefix of headers that end after the BTH at `len`, with their lengths set for `udp_len`.
-fn prefix_of(headers: &[u8; MAX_LEN], l3: usize, len: usize, is_ipv6: bool, udp_len: u16) -> IcrcPrefix {
+fn prefix_of(
+    headers: &[u8; MAX_LEN],
+    l3: usize,
+    len: usize,
+    encapsulation: Encapsulation,
+    udp_len: u16,
+) -> IcrcPrefix {
     let mut headers = *headers;
     let bth_at = len - Bth::LEN;
-    put16(&mut headers, bth_at - 4, udp_len);
-    let encapsulation = if is_ipv6 {
-        put16(&mut headers, l3 + 4, udp_len);
-        Encapsulation::Ipv6
-    } else {
-        put16(&mut headers, l3 + 2, udp_len + Ipv4::LEN as u16);
-        Encapsulation::Ipv4
-    };
+    match encapsulation {
+        Encapsulation::Ipv4 => put16(&mut headers, l3 + 2, udp_len + Ipv4::LEN as u16),
+        Encapsulation::Ipv6 => put16(&mut headers, l3 + 4, udp_len),
+        Encapsulation::Grh => put16(&mut headers, l3 + 4, udp_len - Udp::LEN as u16),
+    }
+    if encapsulation != Encapsulation::Grh {
+        put16(&mut headers, bth_at - 4, udp_len);
+    }
     IcrcPrefix::new(encapsulation, &headers[l3..bth_at]).expect("all headers before the BTH")
 }
 
@@ -398,18 +435,27 @@ fn ipv4_of(route: &Route) -> Ipv4 {
     }
 }
 
-/// Without payload length.
-fn ipv6_of(route: &Route) -> Ipv6 {
+/// An IPv6 header or GRH without payload length.
+fn ipv6_of(route: &Route, next_header: u8) -> Ipv6 {
     Ipv6 {
         version: 6,
         traffic_class: route.tos,
         flow_label: route.flow_label,
         payload_len: 0,
-        next_header: IP_PROTO_UDP,
+        next_header,
         hop_limit: route.hop_limit,
         src: Ipv6Addr::from(route.src.bytes()),
         dst: Ipv6Addr::from(route.dst.bytes()),
     }
+}
+
+/// Patches a BTH, which `bth` holds and nothing else.
+#[inline(always)]
+fn stamp_bth(bth: &mut [u8], fields: &Stamp) {
+    bth[0] = fields.opcode.0;
+    bth[1] |= u8::from(fields.solicited) << 7 | fields.pad << 4;
+    let psn = u32::from(fields.ack_req) << 31 | fields.psn.get();
+    bth[8..].copy_from_slice(&psn.to_be_bytes());
 }
 
 /// Folds a sum of three 16-bit quantities.
@@ -462,7 +508,10 @@ mod tests {
 
     #[test]
     fn frame_lengths() {
-        let len = |v6, vlan, opcode: Opcode, payload| frame_len(v6, vlan, opcode.info().unwrap(), payload);
+        let len = |v6, vlan, opcode: Opcode, payload| {
+            let encapsulation = if v6 { Encapsulation::Ipv6 } else { Encapsulation::Ipv4 };
+            frame_len(encapsulation, vlan, opcode.info().unwrap(), payload)
+        };
         assert_eq!(len(false, false, Opcode::RC_SEND_ONLY, 0), 60);
         assert_eq!(len(false, true, Opcode::RC_SEND_ONLY, 0), 62);
         assert_eq!(len(false, false, Opcode::RC_ACKNOWLEDGE, 0), 62);
@@ -471,6 +520,8 @@ mod tests {
         assert_eq!(len(true, false, Opcode::CNP, 0), 94);
         assert_eq!(len(false, false, Opcode::RC_SEND_MIDDLE, 4096) + crate::wire::L1_OVERHEAD, 4096 + 82);
         assert_eq!(len(false, false, Opcode::RC_WRITE_ONLY, 13), 14 + 20 + 8 + 28 + 16 + 4);
+        let info = Opcode::RC_SEND_ONLY.info().unwrap();
+        assert_eq!(frame_len(Encapsulation::Grh, true, info, 0), 18 + 40 + 12 + 4);
     }
 
     #[test]

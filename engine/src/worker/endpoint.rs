@@ -13,7 +13,10 @@ use crate::verbs::{
     Ah, CompletionQueue, CqEntry, Memory, ModifyError, Pd, PostError, QpType, RecvWr, SendWr,
     SharedReceiveQueue, Srqn, Transition,
 };
-use crate::wire::{DropReason, Piece, Route, Slot, Vlan, classify_pieces, classify_with};
+use crate::wire::{
+    DropReason, Piece, Route, Slot, Vlan, classify_pieces, classify_rocev1, classify_rocev1_pieces,
+    classify_with,
+};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -40,6 +43,8 @@ pub enum IcrcCheck {
 pub struct EndpointConfig {
     /// The VLAN that it is in; frames of another one are dropped.  VID 0 is always taken.
     pub vlan: Option<u16>,
+    /// Whether it speaks RoCEv1; RoCEv2 otherwise.
+    pub rocev1: bool,
     /// When iCRCs are verified.
     pub icrc: IcrcCheck,
     /// Which worker of the port this is, of how many (0 counts as 1).
@@ -185,7 +190,9 @@ impl<I: PacketIo> Endpoint<I> {
             point.reserve(self.table.len());
         }
         if let Some(slot) = self.table.get_mut(local) {
-            slot.qp = Some(QueuePair::new(config));
+            let mut qp = QueuePair::new(config);
+            qp.set_rocev1(self.config.rocev1);
+            slot.qp = Some(qp);
         }
         Ok(qpn)
     }
@@ -504,9 +511,12 @@ impl<I: PacketIo> Endpoint<I> {
         let (bytes, rest) = (frame.bytes(), frame.rest());
         let len = bytes.len() + rest.map_or(0, |r| r[0].len() + r[1].len());
         self.counters.rx_bytes += if fresh { len as u64 } else { 0 };
-        let found = match rest {
-            None => classify_with(bytes, frame.stripped_vlan()),
-            Some(rest) => classify_pieces(bytes, rest, frame.stripped_vlan()),
+        let vlan = frame.stripped_vlan();
+        let found = match (self.config.rocev1, rest) {
+            (false, None) => classify_with(bytes, vlan),
+            (false, Some(rest)) => classify_pieces(bytes, rest, vlan),
+            (true, None) => classify_rocev1(bytes, vlan),
+            (true, Some(rest)) => classify_rocev1_pieces(bytes, rest, vlan),
         };
         let verdict = match found {
             Err(DropReason::NonRoce) => match self.take_other(now, bytes) {

@@ -1,6 +1,6 @@
 //! The report as data, in the form that `--json` prints.
 
-use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Role, Scenario};
+use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Roce, Role, Scenario};
 use crate::plan::{FlowPlan, Memory, Packet, Rates, dead_peer};
 use roce_engine::fabric::{Rule, Way};
 use serde::Serialize;
@@ -84,6 +84,8 @@ pub struct PortReport {
     pub mtu: Option<u16>,
     /// Its VLAN.
     pub vlan: Option<u16>,
+    /// Whether it speaks RoCEv1.
+    pub rocev1: bool,
     /// The cores of its workers on this machine.
     pub cores: Vec<usize>,
 }
@@ -257,6 +259,7 @@ fn ports(s: &Scenario, cores: &[Vec<usize>]) -> Vec<PortReport> {
         mac: p.mac.map(|m| m.to_string()),
         mtu: p.mtu.or_else(|| p.is_local().then(|| p.l3_mtu())),
         vlan: p.vlan,
+        rocev1: p.roce == Roce::V1,
         cores: cores.clone(),
     };
     s.ports.iter().zip(cores).map(port).collect()

@@ -70,10 +70,13 @@ impl Report {
     fn write_ports(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows = vec![["port", "device", "address", "MTU", "cores"].map(str::to_owned)];
         rows.extend(self.ports.iter().map(|p| {
-            let address = match p.vlan {
-                Some(vlan) => format!("{} VLAN {vlan}", p.ip),
-                None => p.ip.clone(),
-            };
+            let mut address = p.ip.clone();
+            if p.rocev1 {
+                address += " RoCEv1";
+            }
+            if let Some(vlan) = p.vlan {
+                address += &format!(" VLAN {vlan}");
+            }
             let mtu = p.mtu.map_or("-".to_owned(), |m| m.to_string());
             let cores = if p.cores.is_empty() { "-".to_owned() } else { ranges(&p.cores) };
             [p.name.clone(), p.device.clone(), address, mtu, cores]

@@ -8,7 +8,7 @@ use super::sections::check_name;
 use super::validate::{largest_mtu, overhead};
 use crate::workload::receive_depth;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
-use roce_engine::wire::Ecn;
+use roce_engine::wire::{Ecn, Encapsulation};
 
 /// `control` is what holds where a flow has no `cc`, `path` what is known of the link.
 pub(super) fn read_flow(
@@ -218,7 +218,8 @@ fn read_credits(
 fn read_mtu(t: &Table<'_>, from: &Port, to: &Port) -> Result<Mtu, ScenarioError> {
     let narrow = if to.l3_mtu() < from.l3_mtu() { to } else { from };
     let room = narrow.l3_mtu();
-    let v6 = narrow.ip.is_ipv6();
+    // A GRH is as long as an IPv6 header; that no UDP header follows changes no path MTU.
+    let v6 = narrow.encapsulation() != Encapsulation::Ipv4;
     let fits = largest_mtu(room, v6);
     let Some(value) = t.get("mtu") else {
         return fits.ok_or_else(|| {

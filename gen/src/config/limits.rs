@@ -19,8 +19,19 @@ pub(super) const RUN: &[&str] = &[
     "share_cores",
 ];
 
-pub(super) const PORT: &[&str] =
-    &["name", "device", "ip", "mac", "mtu", "vlan", "cores", "promiscuous", "link_wait", "next_hop_mac"];
+pub(super) const PORT: &[&str] = &[
+    "name",
+    "device",
+    "ip",
+    "mac",
+    "mtu",
+    "vlan",
+    "roce",
+    "cores",
+    "promiscuous",
+    "link_wait",
+    "next_hop_mac",
+];
 
 pub(super) const FLOW: &[&str] = &[
     "name",

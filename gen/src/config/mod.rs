@@ -34,7 +34,7 @@ pub use expect::METRICS;
 pub(crate) use flow::KnownLink;
 pub use model::{
     Cliff, Connect, Control, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op,
-    Port, Recovery, Role, Run, Scenario, Transport, Verb,
+    Port, Recovery, Roce, Role, Run, Scenario, Transport, Verb,
 };
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
 pub use set::Override;

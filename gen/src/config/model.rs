@@ -8,7 +8,7 @@ use super::source::{KeyPath, Seg, Source};
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::Rule;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
-use roce_engine::wire::MacAddr;
+use roce_engine::wire::{Encapsulation, MacAddr};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -153,6 +153,8 @@ pub struct Port {
     pub mtu: Option<u16>,
     /// The VLAN its frames are tagged with, 1..=4094.
     pub vlan: Option<u16>,
+    /// What its frames are.
+    pub roce: Roce,
     /// The cores of its workers, one worker each; assigned at start when left out.
     pub cores: Option<Vec<usize>>,
     /// Whether it takes frames for any MAC address.
@@ -169,10 +171,29 @@ impl Port {
         self.mtu.unwrap_or_else(|| self.device.default_mtu())
     }
 
+    /// What precedes the BTH of its frames.
+    pub fn encapsulation(&self) -> Encapsulation {
+        match self.roce {
+            Roce::V1 => Encapsulation::Grh,
+            Roce::V2 if self.ip.is_ipv6() => Encapsulation::Ipv6,
+            Roce::V2 => Encapsulation::Ipv4,
+        }
+    }
+
     /// Whether this process drives it.
     pub fn is_local(&self) -> bool {
         !matches!(self.device, Device::None | Device::Remote)
     }
+}
+
+/// The version of RoCE that a port speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Roce {
+    /// In Ethernet, with a GRH: not routable.
+    V1,
+    /// In UDP.
+    #[default]
+    V2,
 }
 
 /// What is behind a port.

@@ -2,7 +2,7 @@
 
 use super::error::ScenarioError;
 use super::limits;
-use super::model::{Connect, Device, Hugepages, IcrcCheck, Port, Role, Run};
+use super::model::{Connect, Device, Hugepages, IcrcCheck, Port, Roce, Role, Run};
 use super::quantity::parse_bit_rate;
 use super::read::Table;
 use roce_engine::units::Duration;
@@ -66,6 +66,7 @@ pub(super) fn read_port(t: &Table<'_>) -> Result<Port, ScenarioError> {
         mac: t.parse("mac", parse_mac)?,
         mtu: t.integer_in("mtu", limits::PORT_MTU)?,
         vlan: t.integer("vlan")?,
+        roce: t.word("roce", &[("v1", Roce::V1), ("v2", Roce::V2)])?.unwrap_or_default(),
         cores: t.cores("cores")?,
         promiscuous: t.flag("promiscuous")?.unwrap_or(false),
         link_wait: t.duration("link_wait")?.unwrap_or(Duration::from_secs(10)),

@@ -352,6 +352,8 @@ fn ends_of_flows() {
     let other = "[[port]]\nname = \"c\"\ndevice = \"ring:1\"\nip = \"198.18.0.3\"\n[[port]]\nname = \"d\"\ndevice = \"ring:1\"\nip = \"198.18.0.4\"\n";
     let crossed = pair("", "", "", other).replace("to = \"b\"", "to = \"c\"");
     insta::assert_snapshot!(error(&crossed), @r#"x.toml:20: flow "single": key "to": no frame gets from port "a" (ring:0) to port "c" (ring:1)"#);
+    insta::assert_snapshot!(error(&pair("", "roce = \"v1\"", "", "")), @r#"x.toml:20: flow "single": key "to": ports "a" and "b" speak different versions of RoCE: give both the same "roce""#);
+    insta::assert_snapshot!(port_error("roce = \"v3\""), @r#"x.toml:15: port "b": key "roce": "v3": must be one of "v1", "v2"; did you mean "v1"?"#);
     insta::assert_snapshot!(error(&pair("", "vlan = 5", "", "")), @r#"x.toml:20: flow "single": key "to": the ports do not hear each other: "a" is in VLAN 5, "b" is untagged"#);
 }
 

@@ -187,6 +187,13 @@ fn check_flow(s: &Scenario, i: usize) -> Result<(), ScenarioError> {
 /// That frames of one end can get to the other.
 fn check_joined(s: &Scenario, i: usize, flow: &Flow) -> Result<(), ScenarioError> {
     let (from, to) = (&s.ports[flow.from], &s.ports[flow.to]);
+    if from.roce != to.roce {
+        let text = format!(
+            "ports \"{}\" and \"{}\" speak different versions of RoCE: give both the same \"roce\"",
+            from.name, to.name
+        );
+        return Err(s.flow_error(i, "to", text));
+    }
     let ring = |p: &Port| matches!(p.device, Device::Ring(_));
     if !ring(from) && !ring(to) {
         return Ok(());

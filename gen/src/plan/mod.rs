@@ -35,7 +35,7 @@ impl FlowPlan {
             verb: flow.verb,
             size: flow.size,
             mtu: flow.mtu,
-            v6: port.ip.is_ipv6(),
+            encapsulation: port.encapsulation(),
             // A port elsewhere is most likely in the VLAN of ours.
             datagram: flow.transport == Transport::Ud,
             vlan: if port.is_local() { port.vlan.is_some() } else { s.ports[flow.from].vlan.is_some() },
@@ -125,10 +125,18 @@ mod tests {
     use super::*;
     use crate::config::Verb;
     use roce_engine::units::Mtu;
+    use roce_engine::wire::Encapsulation;
     use std::path::Path;
 
     fn plan(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false, datagram: false })
+        FlowPlan::new(Message {
+            verb,
+            size,
+            mtu,
+            encapsulation: Encapsulation::Ipv4,
+            vlan: false,
+            datagram: false,
+        })
     }
 
     fn scenario(flow: &str) -> Scenario {

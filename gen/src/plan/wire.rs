@@ -2,7 +2,7 @@
 
 use crate::config::Verb;
 use roce_engine::units::Mtu;
-use roce_engine::wire::{L1_OVERHEAD, Opcode, frame_len};
+use roce_engine::wire::{Encapsulation, L1_OVERHEAD, Opcode, frame_len};
 
 /// What decides the packets of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub struct Message {
     pub size: u32,
     /// Path MTU.
     pub mtu: Mtu,
-    /// Whether it travels in IPv6.
-    pub v6: bool,
+    /// What precedes the BTH.
+    pub encapsulation: Encapsulation,
     /// Whether its frames are tagged.
     pub vlan: bool,
     /// Whether it is a datagram.
@@ -129,7 +129,7 @@ const fn datagram(verb: Verb) -> [Opcode; 4] {
 
 fn packet(m: Message, opcode: Opcode, payload: u32) -> Packet {
     let info = opcode.info().expect("opcodes() names only opcodes of the table");
-    let l2 = frame_len(m.v6, m.vlan, info, payload as usize) as u32;
+    let l2 = frame_len(m.encapsulation, m.vlan, info, payload as usize) as u32;
     Packet { payload, l2, l1: l2 + L1_OVERHEAD as u32 }
 }
 
@@ -138,11 +138,25 @@ mod tests {
     use super::*;
 
     fn plan(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: false, vlan: false, datagram: false })
+        FlowPlan::new(Message {
+            verb,
+            size,
+            mtu,
+            encapsulation: Encapsulation::Ipv4,
+            vlan: false,
+            datagram: false,
+        })
     }
 
     fn v6(verb: Verb, size: u32, mtu: Mtu) -> FlowPlan {
-        FlowPlan::new(Message { verb, size, mtu, v6: true, vlan: false, datagram: false })
+        FlowPlan::new(Message {
+            verb,
+            size,
+            mtu,
+            encapsulation: Encapsulation::Ipv6,
+            vlan: false,
+            datagram: false,
+        })
     }
 
     #[test]
@@ -183,7 +197,14 @@ mod tests {
     #[test]
     fn datagrams_have_a_header_more() {
         let ud = |verb, size| {
-            let m = Message { verb, size, mtu: Mtu::B1024, v6: false, vlan: false, datagram: true };
+            let m = Message {
+                verb,
+                size,
+                mtu: Mtu::B1024,
+                encapsulation: Encapsulation::Ipv4,
+                vlan: false,
+                datagram: true,
+            };
             FlowPlan::new(m)
         };
         // DETH has 8 B, immediate data 4 B.
@@ -227,20 +248,35 @@ mod tests {
     #[test]
     fn ipv6_and_tags() {
         assert_eq!(v6(Verb::Send, 1024, Mtu::B1024).first.l2, 1102);
-        let tagged =
-            Message { verb: Verb::Send, size: 0, mtu: Mtu::B1024, v6: false, vlan: true, datagram: false };
+        let tagged = Message {
+            verb: Verb::Send,
+            size: 0,
+            mtu: Mtu::B1024,
+            encapsulation: Encapsulation::Ipv4,
+            vlan: true,
+            datagram: false,
+        };
         assert_eq!(FlowPlan::new(tagged).first.l2, 62);
     }
 
     #[test]
     fn no_packet_is_longer_than_the_check_of_the_port_allows() {
-        for (is_v6, ip) in [(false, 20), (true, 40)] {
+        let all = [(Encapsulation::Ipv4, 28), (Encapsulation::Ipv6, 48), (Encapsulation::Grh, 40)];
+        for (encapsulation, headers) in all {
             for verb in Verb::ALL {
-                let m =
-                    Message { verb, size: 4096, mtu: Mtu::B4096, v6: is_v6, vlan: false, datagram: false };
+                let m = Message {
+                    verb,
+                    size: 4096,
+                    mtu: Mtu::B4096,
+                    encapsulation,
+                    vlan: false,
+                    datagram: false,
+                };
                 let l3 = FlowPlan::new(m).first.l2 - 14;
-                assert!(l3 <= 4096 + u32::from(crate::config::overhead(is_v6)));
-                assert!(l3 >= 4096 + ip + 8 + 12 + 4);
+                assert!(
+                    l3 <= 4096 + u32::from(crate::config::overhead(encapsulation != Encapsulation::Ipv4))
+                );
+                assert!(l3 >= 4096 + headers + 12 + 4);
             }
         }
     }

@@ -49,7 +49,7 @@ pub struct FlowMeasure {
 }
 
 /// What was measured of a port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PortMeasure {
     /// Its name.
     pub name: String,

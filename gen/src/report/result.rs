@@ -249,6 +249,9 @@ impl RunResult {
             let got = e.got.map_or("nothing".to_string(), |g| format!("{g}"));
             reasons.push(format!("{of}{} is {got}, expected {}", e.metric, e.want));
         }
+        if !reasons.is_empty() {
+            reasons.extend(ports.iter().filter_map(other_version));
+        }
         RunResult {
             schema: "rocegen-result-1",
             verdict: match (run.interrupted, reasons.is_empty()) {
@@ -471,6 +474,22 @@ fn lost_cnps(s: &Scenario, run: &Finished) -> Vec<String> {
     if run.ports.iter().all(lossless) { wrong.collect() } else { Vec::new() }
 }
 
+/// Frames of the RoCE version that a port does not speak: what is behind many a retry exceeded.
+fn other_version(port: &PortResult) -> Option<String> {
+    let seen = |reason: DropReason| port.rx_dropped.get(reason.name()).copied().unwrap_or(0);
+    let (v1, v2) = (seen(DropReason::Rocev1), seen(DropReason::Rocev2));
+    let (frames, other, own, word) = match (v1, v2) {
+        (0, 0) => return None,
+        (0, _) => (v2, "RoCEv2", "RoCEv1", "v2"),
+        _ => (v1, "RoCEv1", "RoCEv2", "v1"),
+    };
+    Some(format!(
+        "port \"{}\": {frames} frames were {other}, and the port speaks {own}: most likely the peer uses a GID of \
+         the other type; change it there, or here with roce = \"{word}\"",
+        port.name
+    ))
+}
+
 /// What went wrong in a flow, in words.
 fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -529,4 +548,27 @@ fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
 /// The names of all counters of a flow.
 pub(super) fn counter_names() -> &'static [&'static str] {
     QpCounters::NAMES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_the_other_version_are_named() {
+        let port = |dropped: &[(DropReason, u64)]| {
+            let mut c = roce_engine::worker::EndpointCounters::default();
+            for (reason, n) in dropped {
+                c.dropped[*reason as usize] = *n;
+            }
+            other_version(&PortResult::of(&PortMeasure {
+                name: "b".to_owned(),
+                counters: c,
+                ..PortMeasure::default()
+            }))
+        };
+        assert_eq!(port(&[(DropReason::NonRoce, 3)]), None);
+        insta::assert_snapshot!(port(&[(DropReason::Rocev1, 10)]).unwrap(), @r#"port "b": 10 frames were RoCEv1, and the port speaks RoCEv2: most likely the peer uses a GID of the other type; change it there, or here with roce = "v1""#);
+        insta::assert_snapshot!(port(&[(DropReason::Rocev2, 2)]).unwrap(), @r#"port "b": 2 frames were RoCEv2, and the port speaks RoCEv1: most likely the peer uses a GID of the other type; change it there, or here with roce = "v2""#);
+    }
 }

@@ -4,7 +4,8 @@ use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
 use super::worker::Plan;
 use crate::config::{
-    self, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Scenario, ScenarioError, Transport, Verb,
+    self, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError, Transport,
+    Verb,
 };
 use crate::measure::Sample;
 use crate::plan::FlowPlan;
@@ -126,6 +127,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             for (share, (io, core)) in ios.into_iter().zip(port_cores).enumerate() {
                 let config = EndpointConfig {
                     vlan: scenario.ports[index].vlan,
+                    rocev1: scenario.ports[index].roce == Roce::V1,
                     icrc: match scenario.run.icrc {
                         IcrcCheck::Always => roce_engine::worker::IcrcCheck::Always,
                         IcrcCheck::Sampled => roce_engine::worker::IcrcCheck::Sampled,

@@ -248,6 +248,16 @@ fn dcqcn_loopback() {
     assert!(int(steady, "/packet_gap_ns/count") > 0);
 }
 
+#[test]
+fn rocev1() {
+    let _machine = Machine::take();
+    let ended = short("rocev1.toml", &["write", "read", "send"], &[]);
+    let result = judge(&ended, 3);
+    for port in list(&result, "/ports") {
+        assert_eq!(port["rx_dropped"].as_object().map(|dropped| dropped.len()), Some(0), "{port:#}");
+    }
+}
+
 /// Each file is tested: here, by `sim.rs` or, where it needs root, by `scripts/test-namespaces`.
 #[test]
 fn no_file_is_left_out() {
@@ -265,6 +275,7 @@ fn no_file_is_left_out() {
         "mixed-verbs",
         "null-tx",
         "receive-queues",
+        "rocev1",
     ];
     let elsewhere = ["loss-cliff", "tap"];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
