@@ -173,8 +173,9 @@ impl<T: Copy> Calendar<T> {
             at = next;
         }
         if self.present.len() > 1 {
-            let now = self.age as u32;
-            self.present.sort_unstable_by_key(|e| (e.at, e.age.wrapping_sub(now)));
+            // Counted from the next age on, round the circle of ages: the newest comes last.
+            let next = (self.age as u32).wrapping_add(1);
+            self.present.sort_unstable_by_key(|e| (e.at, e.age.wrapping_sub(next)));
         }
     }
 
@@ -251,6 +252,16 @@ mod tests {
         let order: String = all(&mut c).into_iter().map(|(_, what)| what).collect();
         assert_eq!(order, "bdacef");
         assert!(c.is_empty());
+    }
+
+    /// The event that was pushed last, when its slot is collected with older ones of its time.
+    #[test]
+    fn the_newest_comes_last_of_its_time() {
+        let mut c = Calendar::default();
+        for what in 1..=3 {
+            c.push(50_000, what);
+        }
+        assert_eq!(all(&mut c), [(50_000, 1), (50_000, 2), (50_000, 3)]);
     }
 
     proptest! {
