@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use roce_engine::cc::{NotificationConfig, Preset, RateControl, ReactionPoint};
-use roce_engine::fabric::{Action, Chance, Impairment, PacketClass, Rule, Stream, Way};
-use roce_engine::sim::{Duplex, HostId, LineSpec, PortRef, SimPort, World};
+use roce_engine::fabric::{
+    Action, BufferSpec, Cable, Chance, Framing, Impairment, Network, Node, PacketClass, PortId, Rule,
+    Service, Station, Stream, SwitchSpec, Way,
+};
+use roce_engine::sim::{HostId, PortRef, SimPort, World};
 use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn, Rate};
 use roce_engine::verbs::*;
@@ -94,17 +97,39 @@ fn gid(host: u8) -> Gid {
 struct Pair {
     world: World<App>,
     hosts: [HostId; 2],
-    cable: Duplex,
+    /// The network's ports, by host.
+    ports: [PortId; 2],
     regions: [MemoryRegion; 2],
+}
+
+fn cable(gbps: u64, delay: Duration) -> Cable {
+    Cable { rate: Rate::from_gbps(gbps), delay, framing: Framing::ETHERNET }
 }
 
 /// Two hosts with a connected queue pair each, `messages` to go from the first to the second.
 fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
-    let mut world = World::new(2048);
+    let mut net = Network::default();
+    let ports = net.join(Node::Host, Node::Host, &cable(100, Duration::from_micros(5)));
+    pair_over(net, ports, false, verb, messages, rules, seed)
+}
+
+/// The same over a network, where things go wrong on the cables behind `judged`.
+fn pair_over(
+    net: Network<roce_engine::sim::SimFrame>,
+    judged: [PortId; 2],
+    headers_only: bool,
+    verb: Verb,
+    messages: u64,
+    rules: &[Rule],
+    seed: u64,
+) -> Pair {
+    let ports = [0, 1].map(|s| net.port_of(Station(s)));
+    let mut world = World::new(net);
     let mut ends = [0, 1u64].map(|secret| {
         let notification = Some(NotificationConfig::default());
         let config = EndpointConfig { secret, workers: 1, notification, ..EndpointConfig::default() };
-        Endpoint::new(SimPort::new(2048, None), config, None)
+        let port = if headers_only { SimPort::headers_only(2048, None) } else { SimPort::new(2048, None) };
+        Endpoint::new(port, config, None)
     });
     let regions =
         ends.each_mut().map(|e| e.memory_mut().register(PD, (SLOTS * STRIDE) as usize, Access::ALL).unwrap());
@@ -198,11 +223,10 @@ fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
     let [a, b] = ends;
     let [app_a, app_b] = apps;
     let hosts = [world.add_host(Worker::new(vec![a], app_a)), world.add_host(Worker::new(vec![b], app_b))];
-    let port = |i: usize| PortRef { host: hosts[i], endpoint: 0 };
-    let spec =
-        LineSpec { rate: Rate::from_gbps(100), delay: Duration::from_micros(5), queue_bytes: u64::MAX };
-    let cable = world.connect(port(0), port(1), spec, spec);
-    for (to, line) in [(1, cable.forth), (0, cable.back)] {
+    for (i, host) in hosts.into_iter().enumerate() {
+        world.attach(PortRef { host, endpoint: 0 }, Station(i as u32), gid(i as u8 + 1));
+    }
+    for (to, port) in [(1, judged[0]), (0, judged[1])] {
         let stream = Stream {
             dest: gid(to as u8 + 1),
             dest_qpn: qpns[to],
@@ -213,9 +237,11 @@ fn pair(verb: Verb, messages: u64, rules: &[Rule], seed: u64) -> Pair {
             first_response: Psn::new(FIRST[to]),
             window: 256,
         };
-        world.impair(line, Impairment::new(seed, rules.to_vec(), vec![stream], 1 << 16));
+        if !rules.is_empty() {
+            world.impair(port, Impairment::new(seed, rules.to_vec(), vec![stream], 1 << 16));
+        }
     }
-    Pair { world, hosts, cable, regions }
+    Pair { world, hosts, ports, regions }
 }
 
 impl Pair {
@@ -231,9 +257,9 @@ impl Pair {
     }
 
     fn log(&self) -> String {
-        [self.cable.forth, self.cable.back]
+        self.ports
             .into_iter()
-            .flat_map(|line| self.world.impairment(line).unwrap().log().events())
+            .flat_map(|port| self.world.impairment(port).unwrap().log().events())
             .map(|e| format!("{} {e}\n", e.at.as_nanos()))
             .collect()
     }
@@ -274,13 +300,21 @@ impl Pair {
             let right = |(i, b): (usize, &u8)| *b == if i < SIZE as usize { byte(slot, i as u64) } else { 0 };
             assert!(bytes.iter().enumerate().all(right), "{verb:?} slot {slot}");
         }
-        for (host, line) in [(1, self.cable.forth), (0, self.cable.back)] {
+        self.check_counts();
+    }
+
+    /// Nothing is left on the way, and each frame had one fate.
+    fn check_counts(&self) {
+        for (host, port) in [(1, self.ports[0]), (0, self.ports[1])] {
             let c = self.world.host(self.hosts[host]).endpoints()[0].counters();
-            let l = self.world.line(line);
+            let sent = self.world.net().counters(port).tx_packets;
+            let (l, held) = self.world.judged(port);
             assert!(c.is_balanced());
-            assert_eq!(c.rx_packets, l.delivered);
-            assert_eq!(l.delivered, l.offered - l.dropped + l.duplicated, "nothing is left on a line");
+            assert_eq!(held, 0);
+            assert_eq!(c.rx_packets, sent - l.dropped + l.duplicated);
+            assert_eq!(l.passed, l.judged - l.dropped + l.duplicated);
         }
+        assert_eq!(self.world.net().totals().inside, 0);
     }
 }
 
@@ -303,8 +337,7 @@ fn every_verb_exactly_once_over_a_rough_line() {
             let mut p = pair(verb, 200, &rough(), seed);
             p.run().check(verb, 200);
             let injected = |kind: Action| -> u64 {
-                let lines = [p.cable.forth, p.cable.back];
-                lines.iter().map(|l| p.world.impairment(*l).unwrap().injected_of(kind.kind())).sum()
+                p.ports.iter().map(|l| p.world.impairment(*l).unwrap().injected_of(kind.kind())).sum()
             };
             let wrong: u64 = p
                 .hosts
@@ -370,7 +403,7 @@ fn a_clean_line_is_full() {
     let mut p = pair(Verb::Write, 2000, &[], 1);
     p.world.command(p.hosts[0], ());
     p.world.run_until(Instant::from_nanos(500_000));
-    let offered = p.world.line(p.cable.forth).offered;
+    let offered = p.world.net().counters(p.ports[0]).tx_packets;
     // A message: four packets of 1024 + 82 bytes (the first with 16 more), one of 905 + 3 + 82.
     let message = f64::from(16 + 4 * (1024 + 82) + 908 + 82) * 0.08;
     let want = 500_000.0 / message * 5.0;
@@ -378,22 +411,72 @@ fn a_clean_line_is_full() {
     assert!((offered as f64 - want).abs() < 20.0, "{offered} not {want}");
 }
 
-/// Where a slower line follows, its queue fills and overflows, and everything still arrives.
+/// A switch with a slow port to the second host, and a queue of 100 kB there.
+fn bottleneck(headers_only: bool) -> Pair {
+    let mut net = Network::default();
+    let buffer = BufferSpec {
+        total: u64::MAX >> 1,
+        reserve: 0,
+        resume_offset: 0,
+        alpha_log2: 0,
+        lossy_alpha_log2: 0,
+        queue_limit: Some(100_000),
+    };
+    let switch = net.add_switch(SwitchSpec {
+        buffer,
+        lossless: 0,
+        headroom: None,
+        max_frame: 2048,
+        service: Service::default(),
+        marking: None,
+        seed: 0,
+        watchdog: None,
+    });
+    let [_, a] = net.join(Node::Host, Node::Switch(switch), &cable(100, Duration::ZERO));
+    let [_, b] = net.join(Node::Host, Node::Switch(switch), &cable(40, Duration::from_micros(5)));
+    net.set_route(switch, Station(0), &[a]);
+    net.set_route(switch, Station(1), &[b]);
+    pair_over(net, [a, b], headers_only, Verb::Send, 500, &[], 1)
+}
+
+/// Where a slower cable follows, its queue fills and overflows, and everything still arrives.
 #[test]
 fn a_bottleneck_drops_from_the_tail() {
-    let mut p = pair(Verb::Send, 500, &[], 1);
-    let fast = LineSpec { rate: Rate::from_gbps(100), delay: Duration::ZERO, queue_bytes: u64::MAX };
-    let slow = LineSpec { rate: Rate::from_gbps(40), delay: Duration::from_micros(5), queue_bytes: 100_000 };
-    let port = |host| PortRef { host, endpoint: 0 };
-    let line = p.world.add_line(slow, port(p.hosts[1]));
-    p.world.join(port(p.hosts[0]), fast, line);
+    let mut p = bottleneck(false);
     p.run();
-    let b = p.app(1);
-    assert_eq!(b.received.len(), 500);
+    assert_eq!(p.app(1).received.len(), 500);
     assert!(p.app(0).failed.is_empty());
-    let l = p.world.line(line);
-    assert!(l.tail_dropped > 0 && l.queue_peak <= 100_000, "{l:?}");
-    assert_eq!(l.offered, l.delivered + l.tail_dropped);
+    let slow = p.world.net().peer(p.ports[1]);
+    let c = p.world.net().counters(slow).priorities[0];
+    assert!(c.tail_dropped > 0 && c.peak <= 100_000, "{c:?}");
+    let totals = p.world.net().totals();
+    assert_eq!((totals.sent, totals.inside), (totals.delivered + totals.dropped, 0));
+}
+
+/// Frames without payload take the same ways at the same times as frames with it.
+#[test]
+fn headers_alone_do_the_same() {
+    let facts = |p: &mut Pair| {
+        p.run();
+        let done = (p.app(0).sent.len(), p.app(1).received.len(), p.app(0).failed.len());
+        let ports = p.hosts.map(|h| p.world.host(h).endpoints()[0].counters().clone());
+        let qps = [0, 1].map(|i| {
+            let endpoint = &p.world.host(p.hosts[i]).endpoints()[0];
+            endpoint.qp(p.app(i).qpn).unwrap().counters()
+        });
+        (done, ports, qps, p.world.now(), p.world.net().totals())
+    };
+    let bottlenecks = [true, false].map(|hollow| facts(&mut bottleneck(hollow)));
+    assert_eq!(bottlenecks[0], bottlenecks[1]);
+    for verb in VERBS {
+        let [hollow, whole] = [true, false].map(|hollow| {
+            let mut net = Network::default();
+            let ports = net.join(Node::Host, Node::Host, &cable(100, Duration::from_micros(5)));
+            facts(&mut pair_over(net, ports, hollow, verb, 200, &[], 3))
+        });
+        assert_eq!(hollow, whole, "{verb:?}");
+        assert_eq!((hollow.0.0, hollow.0.2), (200, 0));
+    }
 }
 
 /// Marks on the way out, CNPs on the way back, a lower rate, and no packet sent twice.

@@ -9,8 +9,15 @@ pub const BURST: usize = 32;
 
 /// A received frame.
 pub trait Frame: core::fmt::Debug {
-    /// The frame, in one piece, without FCS; the first piece of it where [`Frame::rest`] has more.
+    /// The frame, in one piece, without FCS; the first piece of it where [`Frame::rest`] has more, or
+    /// where the port carries headers only.
     fn bytes(&self) -> &[u8];
+
+    /// Bytes of the whole frame where the port carries headers only.
+    #[inline]
+    fn hollow_len(&self) -> Option<usize> {
+        None
+    }
 
     /// The other two pieces of a frame that came in three: its payload, then pad and iCRC.
     #[inline]
@@ -33,7 +40,7 @@ pub trait FrameMut: core::fmt::Debug {
     /// The frame as set; the first piece of it when it was [attached](PacketIo::attach) to payload.
     fn bytes(&self) -> &[u8];
 
-    /// Bytes of the whole frame.
+    /// Bytes of the whole frame, whether they are there or not.
     #[inline]
     fn wire_len(&self) -> usize {
         self.bytes().len()
@@ -47,6 +54,9 @@ pub struct Caps {
     pub max_frame: usize,
     /// The speed that it reports, when it means something.
     pub speed_bps: Option<u64>,
+    /// It carries the headers of frames and how long they are, but no payload: nothing copies or
+    /// sums any.  An endpoint on it has a hollow [`Memory`](crate::verbs::Memory).
+    pub headers_only: bool,
 }
 
 /// One queue pair of a port: frames in, frames out.

@@ -99,7 +99,7 @@ impl PacketIo for MemPort {
     }
 
     fn caps(&self) -> Caps {
-        Caps { max_frame: self.max_frame, speed_bps: None }
+        Caps { max_frame: self.max_frame, speed_bps: None, headers_only: false }
     }
 }
 

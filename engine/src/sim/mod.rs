@@ -1,21 +1,22 @@
-//! Virtual time: hosts that run the same endpoints as live ports do, lines between them, and a
+//! Virtual time: hosts that run the same endpoints as live ports do, a network between them, and a
 //! clock that jumps from one event to the next.
 //!
 //! ```text
-//! host: Worker<SimPort, _> -- turn --> port's outbox --> line (queue, rate, delay, impairment)
+//! host: Worker<SimPort, _> -- turn --> port's outbox --> fabric::Network: host's port, switches
 //!   ^                                                      |
-//!   +------------------- port's inbox <-- arrival ---------+--> next line
+//!   +------------------- port's inbox <-- (impairment) <---+
 //! ```
 //!
-//! A [`World`] does nothing by chance and asks no clock: the same hosts, lines and seeds give the
+//! A [`World`] does nothing by chance and asks no clock: the same hosts, network and seeds give the
 //! same run to the byte.  Once warm it allocates nothing: frames are buffers that travel from port
-//! to port, and a line has at most three events pending, however many frames are on it.
+//! to port.  On ports that carry headers only a frame is a buffer of [`HEADERS`] bytes and a
+//! length.
 
-mod line;
+mod crossing;
+mod label;
 mod port;
-mod queue;
 mod world;
 
-pub use line::{Duplex, LineCounters, LineId, LineSpec};
-pub use port::{SimFrame, SimPort};
+pub use crossing::CrossingCounters;
+pub use port::{HEADERS, SimFrame, SimPort};
 pub use world::{HostId, PortRef, World};

@@ -4,32 +4,47 @@ use crate::io::{BURST, Caps, Frame, FrameMut, PacketIo};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
+/// Bytes that a frame has on a port that carries headers only: more than any headers.
+pub const HEADERS: usize = 128;
+
 /// A frame in virtual time.
 #[derive(Debug)]
 pub struct SimFrame {
     bytes: Box<[u8]>,
     len: u32,
+    hollow: bool,
 }
 
 impl SimFrame {
-    pub(super) fn new(room: usize) -> SimFrame {
-        SimFrame { bytes: vec![0; room].into_boxed_slice(), len: 0 }
+    fn new(room: usize, hollow: bool) -> SimFrame {
+        SimFrame { bytes: vec![0; room].into_boxed_slice(), len: 0, hollow }
     }
 
-    /// Bytes of the frame.
+    /// An empty one of the same kind.
+    pub(super) fn like(&self) -> SimFrame {
+        SimFrame::new(self.bytes.len(), self.hollow)
+    }
+
+    /// Bytes of the frame, whether they are there or not.
     #[inline]
-    pub(super) fn len(&self) -> u64 {
-        u64::from(self.len)
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    fn kept(&self) -> usize {
+        self.bytes.len().min(self.len as usize)
     }
 
     #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len as usize]
+        let kept = self.kept();
+        &mut self.bytes[..kept]
     }
 
     pub(super) fn copy_from(&mut self, other: &SimFrame) {
-        let len = other.len as usize;
-        self.bytes[..len].copy_from_slice(&other.bytes[..len]);
+        let kept = other.kept();
+        self.bytes[..kept].copy_from_slice(&other.bytes[..kept]);
         self.len = other.len;
     }
 }
@@ -37,7 +52,12 @@ impl SimFrame {
 impl Frame for SimFrame {
     #[inline]
     fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len as usize]
+        &self.bytes[..self.kept()]
+    }
+
+    #[inline]
+    fn hollow_len(&self) -> Option<usize> {
+        self.hollow.then_some(self.len as usize)
     }
 }
 
@@ -48,26 +68,32 @@ impl FrameMut for SimFrame {
     }
 
     fn set_len(&mut self, len: usize) {
-        assert!(len <= self.bytes.len(), "a frame of {len} bytes in a buffer of {}", self.bytes.len());
+        let room = self.bytes.len();
+        assert!(self.hollow || len <= room, "a frame of {len} bytes in a buffer of {room}");
         self.len = len as u32;
     }
 
     #[inline]
     fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len as usize]
+        &self.bytes[..self.kept()]
+    }
+
+    #[inline]
+    fn wire_len(&self) -> usize {
+        self.len as usize
     }
 }
 
 /// A port in virtual time; its [`World`](super::World) moves the frames.
 ///
-/// It hands out frames to fill only for as many as its line has room for, so that an endpoint
+/// It hands out frames to fill only for as many as the network has room for, so that an endpoint
 /// builds a packet when it is about to leave, as hardware does, and not long before.
 #[derive(Debug)]
 pub struct SimPort {
     pub(super) inbox: VecDeque<SimFrame>,
     pub(super) outbox: VecDeque<SimFrame>,
     pub(super) free: Vec<SimFrame>,
-    /// Frames that its line has room for.
+    /// Frames that the network has room for.
     pub(super) room: usize,
     /// Frames handed out and not sent yet.
     pub(super) lent: usize,
@@ -79,6 +105,15 @@ pub struct SimPort {
 impl SimPort {
     /// A port for frames of up to `max_frame` bytes, joined to nothing.
     pub fn new(max_frame: usize, speed_bps: Option<u64>) -> SimPort {
+        SimPort::with(Caps { max_frame, speed_bps, headers_only: false })
+    }
+
+    /// A port that carries headers only.
+    pub fn headers_only(max_frame: usize, speed_bps: Option<u64>) -> SimPort {
+        SimPort::with(Caps { max_frame, speed_bps, headers_only: true })
+    }
+
+    fn with(caps: Caps) -> SimPort {
         SimPort {
             inbox: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -86,7 +121,14 @@ impl SimPort {
             room: 0,
             lent: 0,
             starved: false,
-            caps: Caps { max_frame, speed_bps },
+            caps,
+        }
+    }
+
+    fn fresh(&self) -> SimFrame {
+        match self.caps.headers_only {
+            true => SimFrame::new(HEADERS, true),
+            false => SimFrame::new(self.caps.max_frame, false),
         }
     }
 }
@@ -107,7 +149,7 @@ impl PacketIo for SimPort {
         let n = n.min(out.remaining_capacity()).min(self.room.saturating_sub(self.lent));
         self.starved |= n == 0;
         for _ in 0..n {
-            out.push(self.free.pop().unwrap_or_else(|| SimFrame::new(self.caps.max_frame)));
+            out.push(self.free.pop().unwrap_or_else(|| self.fresh()));
         }
         self.lent += n;
         n

@@ -1,17 +1,19 @@
-//! Hosts, lines, and the order in which things happen.
+//! Hosts, a network, and the order in which things happen.
 
-use super::line::{Duplex, Line, LineCounters, LineId, LineSpec, Target};
+use super::crossing::{Crossing, CrossingCounters};
+use super::label::Labeller;
 use super::port::{SimFrame, SimPort};
-use super::queue::{Events, What};
-use crate::fabric::{Impairment, flip, mark_ce};
-use crate::io::Frame;
+use crate::fabric::{Impairment, Label, Network, Occurrence, PortId, Station, mark_ce};
 use crate::units::Instant;
+use crate::wire::Gid;
 use crate::worker::{Application, Flow, Worker};
 
-/// Frames that a host puts into its line ahead of time: the one that is being sent and the next.
+/// Frames that a host puts into its port ahead of time: the one that is being sent and the next.
 const AHEAD: usize = 2;
 /// Free frames that a port keeps; the others go to whoever needs them.
 const KEPT: usize = 64;
+/// What is set in the token of a wake that is for a crossing, not for a host.
+const CROSSING: u32 = 1 << 31;
 
 /// A host of a [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +31,8 @@ pub struct PortRef {
 #[derive(Debug)]
 struct Host<A> {
     worker: Worker<SimPort, A>,
-    /// By endpoint: the line that it sends into.
-    lines: Vec<Option<u32>>,
+    /// By endpoint.
+    stations: Vec<Option<Station>>,
     /// The pending wake, in picoseconds; others are out of date.
     wake_at: u64,
 }
@@ -38,79 +40,81 @@ struct Host<A> {
 /// Everything that there is, at one moment.
 #[derive(Debug)]
 pub struct World<A> {
-    now: u64,
-    events: Events,
+    net: Network<SimFrame>,
     hosts: Vec<Host<A>>,
-    lines: Vec<Line>,
+    /// By station: host and endpoint.
+    owners: Vec<Option<(u32, u32)>>,
+    labeller: Labeller,
+    /// By port of the network: what goes wrong on its cable.
+    crossings: Vec<Option<Box<Crossing>>>,
+    passed: Vec<(Label, SimFrame)>,
     pool: Vec<SimFrame>,
-    max_frame: usize,
-    packets: u64,
 }
 
 impl<A: Application<SimPort>> World<A> {
-    /// An empty world for frames of up to `max_frame` bytes, at time zero.
-    pub fn new(max_frame: usize) -> World<A> {
+    /// A world without hosts around a network, at time zero.
+    pub fn new(net: Network<SimFrame>) -> World<A> {
         World {
-            now: 0,
-            events: Events::default(),
+            owners: vec![None; net.stations()],
+            net,
             hosts: Vec::new(),
-            lines: Vec::new(),
+            labeller: Labeller::new(),
+            crossings: Vec::new(),
+            passed: Vec::new(),
             pool: Vec::new(),
-            max_frame,
-            packets: 0,
         }
+    }
+
+    /// Has switches tell flows apart by the destination queue pair as well.
+    pub fn hash_queue_pairs(&mut self) {
+        self.labeller.by_qp = true;
     }
 
     /// Adds a host.
     pub fn add_host(&mut self, worker: Worker<SimPort, A>) -> HostId {
         let id = self.hosts.len() as u32;
-        let lines = vec![None; worker.endpoints().len()];
-        self.hosts.push(Host { worker, lines, wake_at: u64::MAX });
+        let stations = vec![None; worker.endpoints().len()];
+        self.hosts.push(Host { worker, stations, wake_at: u64::MAX });
         HostId(id)
     }
 
-    /// Joins two ports by a cable.
-    pub fn connect(&mut self, a: PortRef, b: PortRef, forth: LineSpec, back: LineSpec) -> Duplex {
-        let target = |p: PortRef| Target::Host(p.host.0, p.endpoint);
-        Duplex { forth: self.add_source(a, forth, target(b)), back: self.add_source(b, back, target(a)) }
+    /// Joins a port to a station of the network; switches find it by `address`.
+    pub fn attach(&mut self, port: PortRef, station: Station, address: Gid) {
+        self.owners[station.0 as usize] = Some((port.host.0, port.endpoint));
+        self.labeller.add(address, station);
+        let host = &mut self.hosts[port.host.0 as usize];
+        host.stations[port.endpoint as usize] = Some(station);
+        host.worker.endpoints_mut()[port.endpoint as usize].io_mut().room = AHEAD;
     }
 
-    /// Adds a line that ends at a port and that frames reach from other lines only.
-    pub fn add_line(&mut self, spec: LineSpec, to: PortRef) -> LineId {
-        self.push_line(spec, Target::Host(to.host.0, to.endpoint))
+    /// Has the frames that leave the network's `port` judged at the end of its cable.
+    pub fn impair(&mut self, port: PortId, impairment: Impairment) {
+        self.net.watch_crossings(port);
+        let index = port.index();
+        if self.crossings.len() <= index {
+            self.crossings.resize_with(index + 1, || None);
+        }
+        self.crossings[index] = Some(Box::new(Crossing::new(impairment)));
     }
 
-    /// Joins a port to a line: what it sends goes over a line of its own into that one.
-    pub fn join(&mut self, from: PortRef, spec: LineSpec, to: LineId) -> LineId {
-        self.add_source(from, spec, Target::Line(to.0))
+    /// The judge of what leaves a port.
+    pub fn impairment(&self, port: PortId) -> Option<&Impairment> {
+        Some(&self.crossing(port)?.impairment)
     }
 
-    /// Has a port send into a line of [`World::add_line`] without one of its own.
-    pub fn feed(&mut self, from: PortRef, line: LineId) {
-        self.lines[line.0 as usize].source = Some((from.host.0, from.endpoint));
-        let host = &mut self.hosts[from.host.0 as usize];
-        host.lines[from.endpoint as usize] = Some(line.0);
-        host.worker.endpoints_mut()[from.endpoint as usize].io_mut().room = AHEAD;
+    /// What became of the frames that were judged; the second number is of those that are held back.
+    pub fn judged(&self, port: PortId) -> (CrossingCounters, usize) {
+        self.crossing(port).map_or_else(Default::default, |c| (c.counters, c.held()))
     }
 
-    /// Has the frames of a line judged as they leave it.
-    pub fn impair(&mut self, line: LineId, impairment: Impairment) {
-        self.lines[line.0 as usize].impairment = Some(Box::new(impairment));
+    /// The network.
+    pub fn net(&self) -> &Network<SimFrame> {
+        &self.net
     }
 
-    /// The judge of a line.
-    pub fn impairment(&self, line: LineId) -> Option<&Impairment> {
-        self.lines[line.0 as usize].impairment.as_deref()
-    }
-
-    /// What a line counted.
-    pub fn line(&self, line: LineId) -> &LineCounters {
-        &self.lines[line.0 as usize].counters
-    }
-
-    /// Frames anywhere on a line.
-    pub fn frames_inside(&self, line: LineId) -> usize {
-        self.lines[line.0 as usize].frames_inside()
+    /// The network, to change its state from outside.
+    pub fn net_mut(&mut self) -> &mut Network<SimFrame> {
+        &mut self.net
     }
 
     /// A host.
@@ -135,64 +139,95 @@ impl<A: Application<SimPort>> World<A> {
 
     /// The time.
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(self.now / 1000)
+        self.net.now()
     }
 
-    /// Packets that have left a line so far, lost ones included.
+    /// Packets that have left a port of the network so far.
     pub fn packets(&self) -> u64 {
-        self.packets
+        self.net.totals().events
     }
 
     /// Whether nothing will ever happen any more unless somebody is given a command.
     pub fn is_asleep(&self) -> bool {
-        self.events.next_at().is_none()
+        self.net.is_asleep()
     }
 
     /// Lets everything happen that is due before or at `until`; it is `until` then.
     pub fn run_until(&mut self, until: Instant) {
         let end = until.as_nanos().saturating_mul(1000);
-        while self.events.next_at().is_some_and(|at| at <= end) {
-            self.step();
+        while let Some(what) = self.net.next(end) {
+            self.take(what);
         }
-        self.now = self.now.max(end);
     }
 
-    /// Lets the next event happen; `false` when there is none: nobody will ever do anything more.
+    /// Lets the next thing happen; `false` when there is none: nobody will ever do anything more.
     pub fn step(&mut self) -> bool {
-        let Some((at, what)) = self.events.pop() else { return false };
-        self.now = at;
+        match self.net.next(u64::MAX) {
+            Some(what) => {
+                self.take(what);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn crossing(&self, port: PortId) -> Option<&Crossing> {
+        self.crossings.get(port.index())?.as_deref()
+    }
+
+    #[inline]
+    fn take(&mut self, what: Occurrence<SimFrame>) {
         match what {
-            What::Departed(line) => self.departed(line),
-            What::Arrived(line) => self.arrived(line),
-            What::Released(line) => self.released(line),
-            What::Wake(host) => {
+            Occurrence::Arrived { station, label, freight } => self.arrived(station, label, freight),
+            Occurrence::Sent { station } => self.sent(station),
+            Occurrence::Crossing { port, label, freight } => self.judge(port, label, freight),
+            Occurrence::Woken(token) if token & CROSSING != 0 => self.let_go(token & !CROSSING),
+            Occurrence::Woken(host) => {
+                let at = self.net.now_ps();
                 if self.hosts[host as usize].wake_at == at {
                     self.hosts[host as usize].wake_at = u64::MAX;
                     self.turn(host);
                 }
             }
         }
-        true
     }
 
-    fn add_source(&mut self, from: PortRef, spec: LineSpec, target: Target) -> LineId {
-        let line = self.push_line(spec, target);
-        self.feed(from, line);
-        line
+    #[inline]
+    fn arrived(&mut self, station: Station, label: Label, mut frame: SimFrame) {
+        let Some((host, endpoint)) = self.owners[station.0 as usize] else { return self.pool.push(frame) };
+        if label.ce {
+            // Marked already, it stays as it is.
+            mark_ce(frame.bytes_mut());
+        }
+        let endpoints = self.hosts[host as usize].worker.endpoints_mut();
+        endpoints[endpoint as usize].io_mut().inbox.push_back(frame);
+        self.turn(host);
     }
 
-    fn push_line(&mut self, spec: LineSpec, target: Target) -> LineId {
-        self.lines.push(Line::new(spec, target));
-        LineId(self.lines.len() as u32 - 1)
+    #[inline]
+    fn sent(&mut self, station: Station) {
+        let Some((host, endpoint)) = self.owners[station.0 as usize] else { return };
+        let room = self.room(station);
+        let port = self.hosts[host as usize].worker.endpoints_mut()[endpoint as usize].io_mut();
+        port.room = room;
+        if core::mem::take(&mut port.starved) {
+            self.turn(host);
+        }
+    }
+
+    #[inline]
+    fn room(&self, station: Station) -> usize {
+        AHEAD.saturating_sub(self.net.backlog(self.net.port_of(station)))
     }
 
     /// One turn of a host's poll loop, or as many as it takes to read what has come.
+    #[inline]
     fn turn(&mut self, id: u32) {
         let now = self.now();
         loop {
             self.hosts[id as usize].worker.turn(now);
             let mut more = false;
-            for endpoint in 0..self.hosts[id as usize].lines.len() {
+            for endpoint in 0..self.hosts[id as usize].stations.len() {
                 more |= self.collect(id, endpoint);
             }
             if !more {
@@ -201,172 +236,78 @@ impl<A: Application<SimPort>> World<A> {
         }
         let host = &mut self.hosts[id as usize];
         if let Some(wake) = host.worker.next_wake() {
-            let at = wake.as_nanos().saturating_mul(1000).max(self.now);
+            let at = wake.as_nanos().saturating_mul(1000).max(self.net.now_ps());
             if at < host.wake_at {
                 host.wake_at = at;
-                self.events.push(at, What::Wake(id));
+                self.net.wake(at, id);
             }
         }
     }
 
-    /// Takes what an endpoint sent to its line; whether there is more for it to read.
+    /// Takes what an endpoint sent to its port of the network; whether there is more for it to read.
+    #[inline]
     fn collect(&mut self, id: u32, endpoint: usize) -> bool {
-        let line = self.hosts[id as usize].lines[endpoint];
-        loop {
-            let port = self.hosts[id as usize].worker.endpoints_mut()[endpoint].io_mut();
-            let Some(frame) = port.outbox.pop_front() else { break };
-            match line {
-                Some(line) => self.offer(line, frame),
+        let host = &mut self.hosts[id as usize];
+        let station = host.stations[endpoint];
+        let port = host.worker.endpoints_mut()[endpoint].io_mut();
+        while let Some(frame) = port.outbox.pop_front() {
+            match station {
+                Some(station) => {
+                    let label = self.labeller.label(crate::io::Frame::bytes(&frame), frame.len());
+                    self.net.send(station, label, frame);
+                }
                 None => self.pool.push(frame),
             }
         }
-        let room = line.map_or(0, |l| AHEAD.saturating_sub(self.lines[l as usize].backlog()));
-        let port = self.hosts[id as usize].worker.endpoints_mut()[endpoint].io_mut();
-        port.room = room;
+        let backlog = station.map_or(AHEAD, |s| self.net.backlog(self.net.port_of(s)));
+        port.room = AHEAD.saturating_sub(backlog);
         while port.free.len() > KEPT {
             self.pool.extend(port.free.pop());
         }
         while port.free.len() < AHEAD {
-            let Some(frame) = self.pool.pop() else { break };
+            let Some(frame) = self.pool.pop().or_else(|| self.net.reclaim()) else { break };
             port.free.push(frame);
         }
         !port.inbox.is_empty()
     }
 
-    /// A frame is to go over a line.
-    fn offer(&mut self, id: u32, frame: SimFrame) {
-        let line = &mut self.lines[id as usize];
-        line.counters.offered += 1;
-        if line.sending.is_none() {
-            let at = self.now + line.time_of(&frame);
-            line.sending = Some(frame);
-            self.events.push(at, What::Departed(id));
-        } else if line.source.is_none() && line.queued_bytes + frame.len() > line.spec.queue_bytes {
-            line.counters.tail_dropped += 1;
-            self.pool.push(frame);
-        } else {
-            line.queued_bytes += frame.len();
-            line.counters.queue_peak = line.counters.queue_peak.max(line.queued_bytes);
-            line.queue.push_back(frame);
-        }
-    }
-
-    /// The frame that a line was sending has left; the next one's turn.
-    fn departed(&mut self, id: u32) {
-        self.packets += 1;
-        let line = &mut self.lines[id as usize];
-        let sent = line.sending.take();
-        if let Some(frame) = line.queue.pop_front() {
-            line.queued_bytes -= frame.len();
-            let at = self.now + line.time_of(&frame);
-            line.sending = Some(frame);
-            self.events.push(at, What::Departed(id));
-        }
-        if let Some(frame) = sent {
-            if self.lines[id as usize].impairment.is_some() {
-                self.judge(id, frame);
-            } else {
-                self.fly(id, frame);
-            }
-        }
-        if let Some((host, endpoint)) = self.lines[id as usize].source {
-            let room = AHEAD - self.lines[id as usize].backlog().min(AHEAD);
-            let port = self.hosts[host as usize].worker.endpoints_mut()[endpoint as usize].io_mut();
-            port.room = room;
-            if core::mem::take(&mut port.starved) {
-                self.turn(host);
-            }
-        }
-    }
-
-    fn judge(&mut self, id: u32, mut frame: SimFrame) {
+    fn judge(&mut self, port: PortId, label: Label, frame: SimFrame) {
         let now = self.now();
-        let line = &mut self.lines[id as usize];
-        let Some(impairment) = &mut line.impairment else { return };
-        let fate = impairment.judge(now, Frame::bytes(&frame));
-        if fate.drop {
-            line.counters.dropped += 1;
-            self.pool.push(frame);
-            return;
-        }
-        if fate.duplicate {
-            line.counters.duplicated += 1;
-            let mut copy = self.pool.pop().unwrap_or_else(|| SimFrame::new(self.max_frame));
-            copy.copy_from(&frame);
-            self.fly(id, copy);
-        }
-        if let Some(bit) = fate.flip {
-            flip(frame.bytes_mut(), bit);
-        }
-        if fate.mark_ce {
-            mark_ce(frame.bytes_mut());
-        }
-        self.lines[id as usize].held.passed(fate.stream);
-        match fate.hold {
-            Some(release) => self.lines[id as usize].held.hold(frame, fate.stream, release),
-            None => self.fly(id, frame),
-        }
-        self.let_go(id);
+        let Some(crossing) = self.crossings[port.index()].as_deref_mut() else { return };
+        crossing.judge(now, label, frame, &mut self.passed, &mut self.pool);
+        self.pass_on(port);
     }
 
-    /// Sends on what need not be held back any longer, and sees to the rest.
-    fn let_go(&mut self, id: u32) {
+    fn let_go(&mut self, index: u32) {
         let now = self.now();
-        while let Some(frame) = self.lines[id as usize].held.pop(now) {
-            self.fly(id, frame);
+        let at = self.net.now_ps();
+        let Some(crossing) = self.crossings[index as usize].as_deref_mut() else { return };
+        if crossing.release_at == at {
+            crossing.release_at = u64::MAX;
+            crossing.let_go(now, &mut self.passed);
+            self.pass_on(PortId::of_index(index));
         }
-        let line = &mut self.lines[id as usize];
-        if let Some(next) = line.held.next_at() {
+    }
+
+    /// Sends on what was judged, and sees to what is held back.
+    fn pass_on(&mut self, port: PortId) {
+        if let Some(crossing) = self.crossings[port.index()].as_deref_mut()
+            && let Some(next) = crossing.next_at()
+        {
             let at = next.as_nanos().saturating_mul(1000);
-            if at < line.release_at {
-                line.release_at = at;
-                self.events.push(at, What::Released(id));
+            if at < crossing.release_at {
+                crossing.release_at = at.max(self.net.now_ps());
+                self.net.wake(at, CROSSING | port.index() as u32);
             }
         }
-    }
-
-    fn released(&mut self, id: u32) {
-        if self.lines[id as usize].release_at == self.now {
-            self.lines[id as usize].release_at = u64::MAX;
-            self.let_go(id);
-        }
-    }
-
-    /// A frame is on its way to the other end.
-    fn fly(&mut self, id: u32, frame: SimFrame) {
-        let line = &mut self.lines[id as usize];
-        let at = self.now + line.delay_ps();
-        if line.flying.is_empty() {
-            self.events.push(at, What::Arrived(id));
-        }
-        line.flying.push_back((at, frame));
-    }
-
-    /// The oldest frame on a line has come to its end, and all that came with it.
-    fn arrived(&mut self, id: u32) {
-        let target = self.lines[id as usize].target;
-        loop {
-            let line = &mut self.lines[id as usize];
-            match line.flying.front() {
-                None => break,
-                Some((at, _)) if *at > self.now => {
-                    self.events.push(*at, What::Arrived(id));
-                    break;
-                }
-                Some(_) => {}
-            }
-            let Some((_, frame)) = line.flying.pop_front() else { break };
-            line.counters.delivered += 1;
-            match target {
-                Target::Line(next) => self.offer(next, frame),
-                Target::Host(host, endpoint) => {
-                    let endpoints = self.hosts[host as usize].worker.endpoints_mut();
-                    endpoints[endpoint as usize].io_mut().inbox.push_back(frame);
-                }
+        // Taken out, since what arrives may lead to anything.
+        let mut passed = core::mem::take(&mut self.passed);
+        for (label, frame) in passed.drain(..) {
+            if let Some(Occurrence::Arrived { station, label, freight }) = self.net.go_on(port, label, frame)
+            {
+                self.arrived(station, label, freight);
             }
         }
-        if let Target::Host(host, _) = target {
-            self.turn(host);
-        }
+        self.passed = passed;
     }
 }

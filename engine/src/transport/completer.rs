@@ -29,7 +29,7 @@ impl Requester {
         if self.selective.is_some() {
             return self.on_response_selective(now, p, conn, mem, done);
         }
-        if p.info.kind != Kind::ReadResponse && !p.payload().is_empty() {
+        if p.info.kind != Kind::ReadResponse && p.payload_len() != 0 {
             return Verdict::Dropped(DropReason::Malformed);
         }
         match p.info.kind {
@@ -179,8 +179,7 @@ impl Requester {
             Position::Last => continues && last,
             Position::Only => begins && last,
         };
-        let payload = p.payload();
-        if payload.len() != want as usize {
+        if p.payload_len() != want as usize {
             self.break_head(CompletionStatus::LocLenErr);
             return Verdict::Dropped(DropReason::LengthError);
         }
@@ -198,7 +197,7 @@ impl Requester {
         let sge = wqe.wr.sge;
         if want != 0 {
             match mem.sink(conn.pd, sge.lkey, sge.addr.wrapping_add(u64::from(offset)), want) {
-                Ok(sink) => sink.copy_from_slice(payload),
+                Ok(sink) => p.copy_payload(sink),
                 Err(_) => {
                     self.break_head(CompletionStatus::LocProtErr);
                     return Verdict::Dropped(DropReason::AccessError);

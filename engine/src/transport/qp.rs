@@ -294,6 +294,13 @@ impl QueuePair {
         self.rocev1 = on;
     }
 
+    /// For a port that carries headers only: once the queue pair has a peer it writes no payload.
+    pub fn set_headers_only(&mut self) {
+        if let Some(conn) = &mut self.conn {
+            conn.template.set_hollow();
+        }
+    }
+
     /// Changes the state.  Work that the change flushes completes into `done`.
     pub fn modify(&mut self, transition: Transition, done: &mut impl Completions) -> Result<(), ModifyError> {
         transition.check(self.state, self.ty)?;
@@ -332,7 +339,11 @@ impl QueuePair {
     pub fn create_ah(&mut self, route: &Route) -> Option<Ah> {
         let conn = self.conn.as_deref_mut().filter(|_| self.ty == QpType::Ud)?;
         let template = if self.rocev1 { Template::rocev1 } else { Template::new };
-        Some(conn.datagrams.create_ah(template(route, self.pkey, Qpn::new(0))))
+        let mut template = template(route, self.pkey, Qpn::new(0));
+        if conn.template.is_hollow() {
+            template.set_hollow();
+        }
+        Some(conn.datagrams.add(template))
     }
 
     /// Queues a send request.

@@ -374,7 +374,7 @@ impl Responder {
     fn executed(&mut self, p: &Packet<'_>, conn: &mut Conn) {
         let psn = p.bth.psn;
         conn.counters.rx_request_packets += 1;
-        conn.counters.rx_payload_bytes += p.payload().len() as u64;
+        conn.counters.rx_payload_bytes += p.payload_len() as u64;
         self.epsn = psn.plus(1);
         self.newest = Some(psn);
         self.unacknowledged += 1;
@@ -445,7 +445,7 @@ impl Responder {
             let to = va.wrapping_add(u64::from(at));
             let sink =
                 mem.remote_mut(conn.pd, rkey, to, payload, Access::REMOTE_WRITE).map_err(|_| ACCESS)?;
-            sink.copy_from_slice(p.payload());
+            p.copy_payload(sink);
         }
         if matches!(p.info.position, Position::First | Position::Middle) {
             self.message = Message::Write { va, rkey, len, done: at + payload };
@@ -485,7 +485,7 @@ impl Responder {
             let to = wr.sge.addr.wrapping_add(u64::from(at));
             let broken = Refusal::Nak(Syndrome::NAK_REMOTE_OPERATIONAL, Some(CompletionStatus::LocProtErr));
             let sink = mem.sink(conn.pd, wr.sge.lkey, to, payload).map_err(|_| broken)?;
-            sink.copy_from_slice(p.payload());
+            p.copy_payload(sink);
         }
         if matches!(p.info.position, Position::First | Position::Middle) {
             self.message = Message::Send { wr, received: at + payload };
@@ -508,7 +508,7 @@ impl Responder {
         if !conn.access.contains(Access::REMOTE_READ) || self.out.is_full() {
             return Err(INVALID);
         }
-        if reth.len > MAX_MESSAGE || !p.payload().is_empty() {
+        if reth.len > MAX_MESSAGE || p.payload_len() != 0 {
             return Err(INVALID);
         }
         let rkey = MrKey(reth.rkey);
@@ -526,7 +526,7 @@ impl Responder {
         if !conn.access.contains(Access::REMOTE_ATOMIC) || self.out.is_full() {
             return Err(INVALID);
         }
-        if !p.payload().is_empty() || eth.va % 8 != 0 {
+        if p.payload_len() != 0 || eth.va % 8 != 0 {
             return Err(INVALID);
         }
         let word =
@@ -607,7 +607,7 @@ impl Responder {
 /// are a multiple of four, or the frame would not have parsed.
 #[inline]
 pub(super) fn payload_of(p: &Packet<'_>, mtu: usize) -> Option<u32> {
-    let len = p.payload().len();
+    let len = p.payload_len();
     p.info.payload.allows(len, mtu).then_some(len as u32)
 }
 

@@ -437,7 +437,7 @@ fn finish(
 ) -> Sent {
     let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: 0, psn, tos: None };
     let len = conn.template.write(slot, head, &stamp, ext, payload);
-    Sent { len, payload: payload.bytes.len() as u32, psn }
+    Sent { len, payload: payload.len as u32, psn }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl UcReceiver {
         match outcome {
             Ok(()) => {
                 conn.counters.rx_request_packets += 1;
-                conn.counters.rx_payload_bytes += p.payload().len() as u64;
+                conn.counters.rx_payload_bytes += p.payload_len() as u64;
                 Verdict::Delivered
             }
             Err(reason) => {
@@ -122,7 +122,7 @@ impl UcReceiver {
                 self.failure = Some(wr);
                 return Err(DropReason::AccessError);
             };
-            sink.copy_from_slice(p.payload());
+            p.copy_payload(sink);
         }
         if matches!(p.info.position, Position::First | Position::Middle) {
             self.message = Message::Send { wr, received: at + payload };
@@ -170,7 +170,7 @@ impl UcReceiver {
             let sink = mem
                 .remote_mut(conn.pd, rkey, to, payload, Access::REMOTE_WRITE)
                 .map_err(|_| DropReason::AccessError)?;
-            sink.copy_from_slice(p.payload());
+            p.copy_payload(sink);
         }
         if !last {
             self.message = Message::Write { va, rkey, len, done: at + payload };

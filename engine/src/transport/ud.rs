@@ -23,9 +23,9 @@ impl Datagrams {
         Datagrams { qkey, ..Datagrams::default() }
     }
 
-    /// A handle for packets with these headers.
-    pub(super) fn create_ah(&mut self, headers: Template) -> Ah {
-        self.handles.push(headers);
+    /// A handle for packets that are made by `template`.
+    pub(super) fn add(&mut self, template: Template) -> Ah {
+        self.handles.push(template);
         Ah(self.handles.len() as u32 - 1)
     }
 
@@ -86,7 +86,7 @@ pub(super) fn on_request(
     match receive(p, conn, rq, mem) {
         Ok(completion) => {
             conn.counters.rx_request_packets += 1;
-            conn.counters.rx_payload_bytes += p.payload().len() as u64;
+            conn.counters.rx_payload_bytes += p.payload_len() as u64;
             done.complete(completion);
             Verdict::Delivered
         }
@@ -123,11 +123,13 @@ fn receive(
         conn.datagrams.failure = Some(wr);
         return Err(DropReason::AccessError);
     };
-    let (grh, bytes) = sink.split_at_mut(GRH_LEN as usize);
-    let network = p.network();
-    grh[..GRH_LEN as usize - Ipv4::LEN].fill(0);
-    grh[GRH_LEN as usize - network.len()..].copy_from_slice(network);
-    bytes.copy_from_slice(p.payload());
+    if !p.is_hollow() {
+        let (grh, bytes) = sink.split_at_mut(GRH_LEN as usize);
+        let network = p.network();
+        grh[..GRH_LEN as usize - Ipv4::LEN].fill(0);
+        grh[GRH_LEN as usize - network.len()..].copy_from_slice(network);
+        bytes.copy_from_slice(p.payload());
+    }
     let completion = received(p, conn, wr.wr_id, WcOpcode::Recv, len);
     Ok(Completion { src_qp: Some(deth.src_qp), grh: true, ..completion })
 }

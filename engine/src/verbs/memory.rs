@@ -2,7 +2,7 @@
 
 use crate::wire::{Constant, Payload};
 use core::fmt;
-use core::ops::BitOr;
+use core::ops::{BitOr, Range};
 
 /// A key of a memory region: local and remote key are one number, as on most hardware.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -105,8 +105,13 @@ pub struct MemoryRegion {
 ///
 /// Keys are a keyed permutation of (slot, random part), so that neither a
 /// neighbour's key nor the next one can be told from a key.
+///
+/// The regions of a hollow memory have addresses, lengths, rights and keys as any other, but hardly
+/// any bytes: whatever range is asked for, the same few come.  It is for ports that carry headers
+/// only, see [`Caps::headers_only`](crate::io::Caps::headers_only).
 #[derive(Debug)]
 pub struct Memory {
+    hollow: bool,
     regions: Vec<Region>,
     free: Vec<u32>,
     secret: u64,
@@ -122,6 +127,8 @@ struct Region {
     access: Access,
     va: u64,
     len: usize,
+    /// Bytes that are there.
+    kept: usize,
     start: usize,
     bytes: Box<[u8]>,
     /// Instead of `bytes` where they never change.
@@ -131,17 +138,25 @@ struct Region {
 const SLOT_BITS: u32 = 20;
 const CACHE_LINE: usize = 64;
 const VA_GAP: u64 = 1 << 21;
+/// Bytes of a region of a hollow memory: enough for an atomic.
+const HOLLOW: usize = 8;
 
 impl Memory {
     /// An endpoint without regions; `secret` keys the permutation and the random parts.
     pub fn new(secret: u64) -> Memory {
         Memory {
+            hollow: false,
             regions: Vec::new(),
             free: Vec::new(),
             secret,
             random: secret ^ 0x9E37_79B9_7F4A_7C15,
             next_va: 0x10_0000_0000,
         }
+    }
+
+    /// A memory whose regions have hardly any bytes.
+    pub fn hollow(secret: u64) -> Memory {
+        Memory { hollow: true, ..Memory::new(secret) }
     }
 
     /// Registers `len` zeroed bytes at the next free address.
@@ -174,8 +189,9 @@ impl Memory {
             None if self.regions.len() < 1 << SLOT_BITS => self.regions.len() as u32,
             None => return Err(RegisterError::TooMany),
         };
+        let kept = if self.hollow { len.min(HOLLOW) } else { len };
         let mut backing = Vec::new();
-        let room = len.checked_add(CACHE_LINE).ok_or(RegisterError::OutOfMemory(len))?;
+        let room = kept.checked_add(CACHE_LINE).ok_or(RegisterError::OutOfMemory(len))?;
         backing.try_reserve_exact(room).map_err(|_| RegisterError::OutOfMemory(len))?;
         backing.resize(room, 0u8);
         let bytes = backing.into_boxed_slice();
@@ -188,7 +204,7 @@ impl Memory {
                 break key;
             }
         };
-        let region = Region { key, live: true, pd, access, va, len, start, bytes, constant: None };
+        let region = Region { key, live: true, pd, access, va, len, kept, start, bytes, constant: None };
         if self.free.pop().is_some() {
             self.regions[slot as usize] = region;
         } else {
@@ -206,6 +222,7 @@ impl Memory {
         region.constant = None;
         region.start = 0;
         region.len = 0;
+        region.kept = 0;
         self.free.push(slot as u32);
         Ok(())
     }
@@ -245,8 +262,8 @@ impl Memory {
     #[inline]
     pub fn local(&self, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
         let region = &self.regions[self.slot(key)?];
-        let at = region.range(va, len)?;
-        Ok(&region.stored()[at..at + len as usize])
+        let range = region.range(va, len)?;
+        Ok(&region.stored()[range])
     }
 
     /// The bytes of `va .. va + len` for the owner to change.
@@ -257,8 +274,8 @@ impl Memory {
         if !region.access.contains(Access::LOCAL_WRITE) {
             return Err(AccessError::Right);
         }
-        let at = region.range(va, len)?;
-        Ok(&mut region.bytes[at..at + len as usize])
+        let range = region.range(va, len)?;
+        Ok(&mut region.bytes[range])
     }
 
     /// The bytes of `va .. va + len` that a queue pair in `pd` sends.
@@ -268,8 +285,8 @@ impl Memory {
         if region.pd != pd {
             return Err(AccessError::Domain);
         }
-        let at = region.range(va, len)?;
-        Ok(region.payload(at, len as usize))
+        let range = region.range(va, len)?;
+        Ok(region.payload(range, len as usize))
     }
 
     /// The bytes of `va .. va + len` that a queue pair in `pd` receives into.
@@ -289,7 +306,7 @@ impl Memory {
         if region.constant.is_some() {
             return Err(AccessError::Right);
         }
-        fill(&mut region.bytes[region.start..region.start + region.len]);
+        fill(&mut region.bytes[region.start..region.start + region.kept]);
         Ok(())
     }
 
@@ -309,8 +326,8 @@ impl Memory {
     /// The bytes that a peer in `pd` may read.
     #[inline]
     pub fn remote(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<&[u8], AccessError> {
-        let (slot, at) = self.remote_at(pd, key, va, len, Access::REMOTE_READ)?;
-        Ok(&self.regions[slot].stored()[at..at + len as usize])
+        let (slot, range) = self.remote_at(pd, key, va, len, Access::REMOTE_READ)?;
+        Ok(&self.regions[slot].stored()[range])
     }
 
     /// The bytes that a peer in `pd` may do `access` on, to change.
@@ -323,8 +340,8 @@ impl Memory {
         len: u32,
         access: Access,
     ) -> Result<&mut [u8], AccessError> {
-        let (slot, at) = self.remote_at(pd, key, va, len, access)?;
-        Ok(&mut self.regions[slot].bytes[at..at + len as usize])
+        let (slot, range) = self.remote_at(pd, key, va, len, access)?;
+        Ok(&mut self.regions[slot].bytes[range])
     }
 
     #[inline]
@@ -335,7 +352,7 @@ impl Memory {
         va: u64,
         len: u32,
         access: Access,
-    ) -> Result<(usize, usize), AccessError> {
+    ) -> Result<(usize, Range<usize>), AccessError> {
         let slot = self.slot(key)?;
         let region = &self.regions[slot];
         if region.pd != pd {
@@ -376,22 +393,27 @@ impl Region {
     }
 
     #[inline]
-    fn payload(&self, at: usize, len: usize) -> Payload<'_> {
+    fn payload(&self, range: Range<usize>, len: usize) -> Payload<'_> {
         Payload {
-            bytes: &self.stored()[at..at + len],
-            piece: self.constant.as_ref().and_then(|c| c.piece(at, len)),
+            piece: self.constant.as_ref().and_then(|c| c.piece(range.start, len)),
+            bytes: &self.stored()[range],
+            len,
         }
     }
 
-    /// Where `va .. va + len` begins in `bytes`.
+    /// Where `va .. va + len` lies in `bytes`.
     #[inline]
-    fn range(&self, va: u64, len: u32) -> Result<usize, AccessError> {
+    fn range(&self, va: u64, len: u32) -> Result<Range<usize>, AccessError> {
         let offset = va.checked_sub(self.va).ok_or(AccessError::Range)?;
         let end = offset.checked_add(u64::from(len)).ok_or(AccessError::Range)?;
         if end > self.len as u64 {
             return Err(AccessError::Range);
         }
-        Ok(self.start + offset as usize)
+        let (offset, len) = (offset as usize, len as usize);
+        if self.kept == self.len {
+            return Ok(self.start + offset..self.start + offset + len);
+        }
+        Ok(self.start..self.start + len.min(self.kept))
     }
 }
 
@@ -519,6 +541,22 @@ mod tests {
         assert_eq!(whole.piece.unwrap().bytes(), whole.bytes);
         memory.deregister(mr.key).unwrap();
         assert_eq!(memory.local(mr.key, mr.va, 1), Err(AccessError::Key));
+    }
+
+    #[test]
+    fn a_hollow_region_is_as_long_and_as_well_guarded() {
+        let mut memory = Memory::hollow(7);
+        let mr = memory.register(Pd(1), 1 << 40, Access::ALL).unwrap();
+        let end = mr.va + (1 << 40);
+        assert_eq!(memory.check_remote(Pd(1), mr.key, end - 4096, 4096, Access::REMOTE_WRITE), Ok(()));
+        assert_eq!(
+            memory.check_remote(Pd(1), mr.key, end - 4095, 4096, Access::REMOTE_WRITE),
+            Err(AccessError::Range)
+        );
+        let word = memory.remote_mut(Pd(1), mr.key, mr.va + 64, 8, Access::REMOTE_ATOMIC).unwrap();
+        word.copy_from_slice(&[5; 8]);
+        assert_eq!(memory.local(mr.key, end - 8, 8).unwrap(), [5; 8]);
+        assert!(memory.local(mr.key, mr.va, 1 << 20).unwrap().len() <= 8);
     }
 
     #[test]

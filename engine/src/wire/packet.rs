@@ -27,8 +27,10 @@ pub struct Packet<'a> {
     pub(super) l3: u8,
     /// Offset of the BTH.
     pub(super) bth_at: u8,
-    /// Offset of the byte after the iCRC; at most the length of `frame`.
+    /// Offset of the byte after the iCRC; at most the length of `frame`, unless that is cut off.
     pub(super) end: u32,
+    /// Only the headers are in `frame`.
+    pub(super) hollow: bool,
     pub(super) frame: &'a [u8],
     /// What comes after the headers, where it is not in `frame`.
     pub(super) rest: Option<Rest<'a>>,
@@ -208,13 +210,38 @@ impl<'a> Packet<'a> {
         if self.info.feth { Feth::parse(self.from(self.bth_at() + self.info.feth_at())) } else { None }
     }
 
-    /// The payload, without pad.  May be there although the opcode allows none.
+    /// The payload, without pad.  May be there although the opcode allows none; empty where only
+    /// the headers are here.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
+        if self.hollow {
+            return &[];
+        }
         if let Some(rest) = &self.rest {
             return rest.payload;
         }
         self.frame.get(self.payload_at()..self.icrc_at() - usize::from(self.bth.pad)).unwrap_or_default()
+    }
+
+    /// Bytes of the payload, whether they are here or not.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        self.icrc_at() - usize::from(self.bth.pad) - self.payload_at()
+    }
+
+    /// Whether only the headers are here.
+    #[inline]
+    pub fn is_hollow(&self) -> bool {
+        self.hollow
+    }
+
+    /// Copies the payload into `sink`, which has its length.  Where only the headers are here, there
+    /// is nothing to copy.
+    #[inline]
+    pub fn copy_payload(&self, sink: &mut [u8]) {
+        if !self.hollow {
+            sink.copy_from_slice(self.payload());
+        }
     }
 
     /// The pad bytes.

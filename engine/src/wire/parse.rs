@@ -65,6 +65,23 @@ pub fn classify_checks(
     find(frame, frame.len(), stripped_vlan, checks)
 }
 
+/// [`classify_with`] for a frame of `len` bytes of which only the first ones are here, all headers
+/// among them.  The payload of the packet is empty, and its iCRC cannot be verified.
+///
+/// # Errors
+///
+/// As [`classify_with`]; no checksum is verified.
+#[inline]
+pub fn classify_headers(
+    frame: &[u8],
+    len: usize,
+    stripped_vlan: Option<Vlan>,
+) -> Result<Packet<'_>, DropReason> {
+    let mut packet = find(frame, len, stripped_vlan, Checks::OFFLOADED)?;
+    packet.hollow = true;
+    Ok(packet)
+}
+
 #[inline(always)]
 fn find(
     frame: &[u8],
@@ -324,6 +341,7 @@ fn transport<'a>(
         l3: start.l3 as u8,
         bth_at: found.bth_at as u8,
         end: found.end as u32,
+        hollow: false,
         frame,
         rest: None,
     })
@@ -547,6 +565,22 @@ mod tests {
         assert_eq!(classify_with(&tagged, Some(vlan)).unwrap_err(), DropReason::VlanMismatch);
         assert_eq!(classify(&with(v4(), 12, &[0x88, 0xA8])).unwrap_err(), DropReason::VlanMismatch);
         assert_eq!(reason(&tagged[..17]), Some("runt"));
+    }
+
+    #[test]
+    fn a_frame_of_which_only_the_headers_are_here() {
+        for frame in [v4(), v6()] {
+            let whole = classify(&frame).unwrap();
+            let p = classify_headers(&frame[..80], frame.len(), None).unwrap();
+            assert_eq!(
+                (p.bth, p.src(), p.dst(), p.wire_len()),
+                (whole.bth, whole.src(), whole.dst(), frame.len())
+            );
+            assert_eq!((p.payload_len(), p.payload()), (64, &[][..]));
+            assert_eq!(whole.payload_len(), whole.payload().len());
+            let short = classify_headers(&frame[..80], frame.len() - 1, None);
+            assert_eq!(short.unwrap_err(), DropReason::LengthMismatch);
+        }
     }
 
     #[test]

@@ -39,8 +39,10 @@ impl Slot for Vec<u8> {
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Payload<'a> {
-    /// The bytes.
+    /// The bytes; fewer than `len` in a hollow memory.
     pub bytes: &'a [u8],
+    /// How many there are.
+    pub len: usize,
     /// The same, where they never change and their CRC is known.
     pub piece: Option<Piece<'a>>,
 }
@@ -48,7 +50,7 @@ pub struct Payload<'a> {
 impl<'a> From<&'a [u8]> for Payload<'a> {
     #[inline]
     fn from(bytes: &'a [u8]) -> Payload<'a> {
-        Payload { bytes, piece: None }
+        Payload { bytes, len: bytes.len(), piece: None }
     }
 }
 

@@ -78,6 +78,8 @@ pub struct Template {
     prefixes: [(u16, IcrcPrefix); 2],
     /// Which of them is replaced next.
     oldest: usize,
+    /// Frames have no payload and no iCRC.
+    hollow: bool,
 }
 
 const TAGGED: usize = Ethernet::LEN + Vlan::LEN;
@@ -142,7 +144,19 @@ impl Template {
         let len = bth_at + Bth::LEN;
         let ack = udp_len_of(Aeth::LEN);
         let prefixes = [(ack, prefix_of(&headers, l3, len, encapsulation, ack)); 2];
-        Template { headers, l3, len, encapsulation, ipv4_sum, prefixes, oldest: 0 }
+        Template { headers, l3, len, encapsulation, ipv4_sum, prefixes, oldest: 0, hollow: false }
+    }
+
+    /// For a port that carries headers only: from now on slots need to hold no payload, and
+    /// [`Template::seal`] appends nothing.
+    pub fn set_hollow(&mut self) {
+        self.hollow = true;
+    }
+
+    /// Whether the port carries headers only.
+    #[inline]
+    pub fn is_hollow(&self) -> bool {
+        self.hollow
     }
 
     /// Offset of the first byte after the BTH: 54, 58, 74 or 78; 66 or 70 in RoCEv1.
@@ -202,8 +216,11 @@ impl Template {
                 || out[self.len - Bth::LEN - 4..][..2] == udp_len.to_be_bytes(),
             "sealed with another length than stamped"
         );
-        let prefix = self.prefix(udp_len);
         let end = self.len + body_len + ICRC_LEN;
+        if self.hollow {
+            return end.max(MIN_FRAME);
+        }
+        let prefix = self.prefix(udp_len);
         prefix.seal(&mut out[self.len - Bth::LEN..end]);
         if end < MIN_FRAME {
             out[end..MIN_FRAME].fill(0);
@@ -214,7 +231,8 @@ impl Template {
 
     /// Writes a whole frame into `slot` and returns its length: the headers, `ext_len` bytes of
     /// extension headers that lie in `head` from [`Template::headers_len`] on, `payload`, pad and
-    /// iCRC.  `fields.pad` is not looked at.
+    /// iCRC.  `fields.pad` is not looked at.  Where only headers are carried nothing comes after
+    /// them, and the length is that of the whole frame all the same.
     ///
     /// # Panics
     ///
@@ -229,9 +247,16 @@ impl Template {
         payload: Payload<'_>,
     ) -> usize {
         let bytes = payload.bytes;
-        let pad = bytes.len().wrapping_neg() & 3;
-        let body_len = ext_len + bytes.len() + pad;
-        let at = self.stamp(&mut head.0, &Stamp { pad: pad as u8, ..*fields }, body_len);
+        let pad = payload.len.wrapping_neg() & 3;
+        let body_len = ext_len + payload.len + pad;
+        let fields = Stamp { pad: pad as u8, ..*fields };
+        if self.hollow {
+            let out = slot.buf();
+            let at = self.stamp(out, &fields, body_len);
+            out[at..at + ext_len].copy_from_slice(&head.0[at..at + ext_len]);
+            return (at + body_len + ICRC_LEN).max(MIN_FRAME);
+        }
+        let at = self.stamp(&mut head.0, &fields, body_len);
         let bth_at = at - Bth::LEN;
         let prefix = self.prefix(udp_len_of(body_len));
         let payload_at = at + ext_len;

@@ -14,8 +14,8 @@ use crate::verbs::{
     SharedReceiveQueue, Srqn, Transition,
 };
 use crate::wire::{
-    DropReason, Piece, Route, Slot, Vlan, classify_pieces, classify_rocev1, classify_rocev1_pieces,
-    classify_with,
+    DropReason, Piece, Route, Slot, Vlan, classify_headers, classify_pieces, classify_rocev1,
+    classify_rocev1_pieces, classify_with,
 };
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -146,16 +146,20 @@ pub struct Endpoint<I: PacketIo> {
 
 impl<I: PacketIo> Endpoint<I> {
     /// An endpoint without queue pairs.
-    pub fn new(io: I, config: EndpointConfig, crossing: Option<Crossing<I::Rx>>) -> Endpoint<I> {
+    pub fn new(io: I, mut config: EndpointConfig, crossing: Option<Crossing<I::Rx>>) -> Endpoint<I> {
         let generation = (config.secret >> 56) as u8;
         let cnps = config.notification.unwrap_or_default();
         let cnp_tag = config.vlan.map(|vid| Vlan { pcp: cnps.cnp_802p_prio, dei: false, vid });
+        let headers_only = io.caps().headers_only;
+        if headers_only {
+            config.icrc = IcrcCheck::Off;
+        }
         Endpoint {
             io,
             config,
             table: QpTable::new(config.share, config.workers.max(1), generation),
             srqs: Vec::new(),
-            mem: Memory::new(config.secret),
+            mem: if headers_only { Memory::hollow(config.secret) } else { Memory::new(config.secret) },
             wheel: TimerWheel::new(Instant::ZERO),
             ready: VecDeque::new(),
             cq: CompletionQueue::new(0),
@@ -269,6 +273,9 @@ impl<I: PacketIo> Endpoint<I> {
         }
         let qp = slot.qp.as_mut()?;
         let outcome = qp.modify(transition, &mut self.cq);
+        if self.io.caps().headers_only {
+            qp.set_headers_only();
+        }
         self.touch(local);
         Some(outcome)
     }
@@ -509,14 +516,16 @@ impl<I: PacketIo> Endpoint<I> {
     #[inline]
     fn take(&mut self, now: Instant, frame: &I::Rx, fresh: bool) -> Option<u32> {
         let (bytes, rest) = (frame.bytes(), frame.rest());
-        let len = bytes.len() + rest.map_or(0, |r| r[0].len() + r[1].len());
+        let hollow = frame.hollow_len();
+        let len = hollow.unwrap_or(bytes.len() + rest.map_or(0, |r| r[0].len() + r[1].len()));
         self.counters.rx_bytes += if fresh { len as u64 } else { 0 };
         let vlan = frame.stripped_vlan();
-        let found = match (self.config.rocev1, rest) {
-            (false, None) => classify_with(bytes, vlan),
-            (false, Some(rest)) => classify_pieces(bytes, rest, vlan),
-            (true, None) => classify_rocev1(bytes, vlan),
-            (true, Some(rest)) => classify_rocev1_pieces(bytes, rest, vlan),
+        let found = match (self.config.rocev1, hollow, rest) {
+            (_, Some(len), _) => classify_headers(bytes, len, vlan),
+            (false, None, None) => classify_with(bytes, vlan),
+            (false, None, Some(rest)) => classify_pieces(bytes, rest, vlan),
+            (true, None, None) => classify_rocev1(bytes, vlan),
+            (true, None, Some(rest)) => classify_rocev1_pieces(bytes, rest, vlan),
         };
         let verdict = match found {
             Err(DropReason::NonRoce) => match self.take_other(now, bytes) {

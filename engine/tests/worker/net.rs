@@ -125,7 +125,7 @@ impl PacketIo for TestIo {
     }
 
     fn caps(&self) -> Caps {
-        Caps { max_frame: ROOM, speed_bps: None }
+        Caps { max_frame: ROOM, speed_bps: None, headers_only: false }
     }
 
     fn patience(&self) -> Option<Duration> {

@@ -24,6 +24,19 @@ use run::Event;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub(super) u32);
 
+impl PortId {
+    /// A number below that of all ports.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    #[inline]
+    pub(crate) fn of_index(index: u32) -> PortId {
+        PortId(index)
+    }
+}
+
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchId(pub(super) u32);

@@ -133,7 +133,7 @@ impl OpenPort {
     fn share_queues(&mut self, spec: &PortSpec, queues: u16) {
         // What is at the other end of a ring belongs to this process: it comes back.
         let patience = (!matches!(spec.device, DeviceSpec::Ring(_))).then_some(STALLED);
-        let caps = Caps { max_frame: spec.max_frame, speed_bps: self.speed_bps };
+        let caps = Caps { max_frame: spec.max_frame, speed_bps: self.speed_bps, headers_only: false };
         for q in 0..queues {
             let Some((rx, tx)) = self.port.take_queue(q) else { continue };
             let worker = usize::from(q) % self.pools.len();
