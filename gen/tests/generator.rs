@@ -11,7 +11,7 @@ use roce_engine::verbs::{Access, InitAttrs, Pd, QpType, RtrAttrs, RtsAttrs, Tran
 use roce_engine::wire::{Gid, MacAddr, Route, classify};
 use roce_engine::worker::{Endpoint, EndpointConfig, Worker};
 use roce_gen::config::Verb;
-use roce_gen::measure::{FlowSample, Sample};
+use roce_gen::measure::{FlowSample, Latency, Sample};
 use roce_gen::workload::{Buffers, Command, Generator, Lane, LaneSpec, Pace, SharedReceives, Side};
 use rtrb::{Consumer, RingBuffer};
 use std::net::Ipv4Addr;
@@ -146,7 +146,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
     let (answers_a, from_a) = RingBuffer::new(4);
     let (answers_b, from_b) = RingBuffer::new(4);
     let mut apps = [answers_a, answers_b]
-        .map(|answers| Generator::new(specs.len(), vec![0], answers, Arc::clone(&finished)));
+        .map(|answers| Generator::new(vec![0], answers, Arc::clone(&finished), Latency::sized()));
     let srqn = ends[1].create_srq(specs.iter().filter_map(|s| s.srq).sum());
     for (flow, spec) in specs.iter().enumerate() {
         let sides = [Side::Sender, Side::Receiver];
@@ -276,13 +276,14 @@ impl Rig {
 
     /// Asks the workers, whose samples are put together.
     fn ask(&mut self, ask: fn(Box<Sample>) -> Command) -> Vec<FlowSample> {
-        let mut sum = vec![FlowSample::default(); self.flows];
+        let mut sum: Vec<_> = (0..self.flows).map(|f| FlowSample::new(f, Latency::default())).collect();
         let now = Instant::from_nanos(self.now);
         for (worker, answers) in self.workers.iter_mut().zip(&mut self.answers) {
-            worker.command(now, ask(Box::new(Sample::new(self.flows, 1))));
+            worker.command(now, ask(Box::new(Sample::new(self.flows, 1, &Latency::sized()))));
             let sample = answers.pop().unwrap();
             assert!(sample.ports[0].counters.is_balanced());
-            for (to, more) in sum.iter_mut().zip(&sample.flows) {
+            for more in &sample.flows {
+                let to = &mut sum[more.flow];
                 to.stats.add(&more.stats);
                 to.latency.add(&more.latency);
             }
@@ -579,7 +580,7 @@ fn nothing_is_allocated_in_a_turn() {
     rig.start();
     rig.turns(2_000, 1_000);
     let before = rig.ask(Command::Sample);
-    let mut samples = [0, 1].map(|_| Some(Box::new(Sample::new(specs.len(), 1))));
+    let mut samples = [0, 1].map(|_| Some(Box::new(Sample::new(specs.len(), 1, &Latency::sized()))));
     let found = allocation_counter::measure(|| {
         for _ in 0..20 {
             rig.turns(1_000, 1_000);

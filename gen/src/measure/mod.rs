@@ -163,8 +163,11 @@ impl FlowStats {
 }
 
 /// A flow's part of a sample.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FlowSample {
+    /// Index of the flow in the scenario; past the end where the sample has room for more flows than
+    /// the worker has.
+    pub flow: usize,
     /// Counts since the start.
     pub stats: FlowStats,
     /// Latencies since the last sample.
@@ -173,6 +176,14 @@ pub struct FlowSample {
     pub gaps: Gaps,
     /// Recoveries of both sides since the start.
     pub stages: Stages,
+}
+
+impl FlowSample {
+    /// An empty one for a flow; `latency` is empty too.
+    pub fn new(flow: usize, latency: Latency) -> FlowSample {
+        let (stats, gaps, stages) = (FlowStats::default(), Gaps::default(), Stages::default());
+        FlowSample { flow, stats, latency, gaps, stages }
+    }
 }
 
 /// What one worker knows of a port.
@@ -191,7 +202,7 @@ pub struct PortSample {
 pub struct Sample {
     /// When it was filled.
     pub at: Instant,
-    /// By flow of the scenario.
+    /// The flows of the worker.
     pub flows: Vec<FlowSample>,
     /// The ports of the worker.
     pub ports: Vec<PortSample>,
@@ -202,10 +213,11 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// An empty sample for `flows` flows and `ports` ports of a worker.
-    pub fn new(flows: usize, ports: usize) -> Sample {
+    /// An empty sample for `flows` flows and `ports` ports of a worker, with a copy of `latency`,
+    /// which is empty, for each flow.
+    pub fn new(flows: usize, ports: usize, latency: &Latency) -> Sample {
         Sample {
-            flows: vec![FlowSample::default(); flows],
+            flows: (0..flows).map(|_| FlowSample::new(usize::MAX, latency.clone())).collect(),
             ports: vec![PortSample::default(); ports],
             ..Sample::default()
         }

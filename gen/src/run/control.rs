@@ -131,7 +131,7 @@ pub(super) fn run(
         mac: Some(MacAddr(port.mac())),
         speed: port.speed_bps.map(Rate::from_bps),
     });
-    let mut setup = Setup::new(scenario, cores, ports.collect(), &finished, seed);
+    let mut setup = Setup::new(scenario, cores, ports.collect(), &finished, seed, &Latency::sized());
     setup.create()?;
     let mut told: Vec<FlowInfo> = Vec::new();
     if let Some(connect) = &scenario.connect {
@@ -146,8 +146,8 @@ pub(super) fn run(
     }
     let workers =
         plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
-    let spare =
-        workers.iter().map(|w| Some(Box::new(Sample::new(scenario.flows.len(), w.ports.len())))).collect();
+    let empty = |w: &Handle| Box::new(Sample::new(scenario.flows.len(), w.ports.len(), &Latency::sized()));
+    let spare = workers.iter().map(|w| Some(empty(w))).collect();
     let total = scenario.run.duration.map(|d| d + warmup(scenario));
     let progress = Progress::new(quiet, total);
     let mut control =
@@ -329,7 +329,7 @@ impl Control<'_> {
     /// Ends the workers of a run that has failed: their ports go away.
     fn abandon(&mut self) {
         for mut worker in std::mem::take(&mut self.workers) {
-            let sample = Sample::new(self.scenario.flows.len(), worker.ports.len());
+            let sample = Sample::new(0, worker.ports.len(), &Latency::default());
             if worker.tell(Command::Finish(Box::new(sample))).is_ok() {
                 let _ = worker.join();
             }
@@ -385,15 +385,11 @@ impl View {
 
     /// Adds what a worker says.
     pub(crate) fn add(&mut self, core: usize, sample: &Sample) {
-        for ((stats, latency), more) in self.flows.iter_mut().zip(&mut self.latency).zip(&sample.flows) {
-            stats.add(&more.stats);
-            latency.add(&more.latency);
-        }
-        for (gaps, more) in self.gaps.iter_mut().zip(&sample.flows) {
-            gaps.add(&more.gaps);
-        }
-        for (stages, more) in self.stages.iter_mut().zip(&sample.flows) {
-            stages.add(&more.stages);
+        for more in sample.flows.iter().filter(|f| f.flow < self.flows.len()) {
+            self.flows[more.flow].add(&more.stats);
+            self.latency[more.flow].add(&more.latency);
+            self.gaps[more.flow].add(&more.gaps);
+            self.stages[more.flow].add(&more.stages);
         }
         for PortSample { port, counters, cq_overflow } in &sample.ports {
             self.ports[*port].add(counters);

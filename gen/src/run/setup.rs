@@ -7,7 +7,7 @@ use crate::config::{
     self, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError, Transport,
     Verb,
 };
-use crate::measure::Sample;
+use crate::measure::{Latency, Sample};
 use crate::plan::FlowPlan;
 use crate::workload::{
     Buffers, Generator, Lane, LaneSpec, Pace, SharedReceives, Side, buffer_size, front, side_depth,
@@ -109,13 +109,15 @@ pub(crate) struct Setup<'a, I: PacketIo> {
 }
 
 impl<'a, I: PacketIo> Setup<'a, I> {
-    /// Distributes the ports over workers, one for each core.
+    /// Distributes the ports over workers, one for each core.  Latencies are recorded in copies of
+    /// `latency`, which is empty.
     pub(crate) fn new(
         scenario: &'a Scenario,
         cores: &[Vec<usize>],
         open: Vec<OpenedPort<I>>,
         finished: &Arc<AtomicUsize>,
         seed: u64,
+        latency: &Latency,
     ) -> Setup<'a, I> {
         let mut random = Random::new(seed);
         let facts = port_facts(scenario, &open, &mut random);
@@ -154,7 +156,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     shares[*port].push((worker, at));
                 }
                 let (answers_in, answers) = RingBuffer::<Box<Sample>>::new(4);
-                let app = Generator::new(flows, ports.clone(), answers_in, Arc::clone(finished));
+                let app = Generator::new(ports.clone(), answers_in, Arc::clone(finished), latency.clone());
                 Plan { core, ports, endpoints, app, answers }
             })
             .collect();

@@ -262,7 +262,7 @@ fn closed_form(loss: f64, w: f64) -> f64 {
 /// From when a packet begins to leave to when its answer is there.
 fn round_trip(s: &Scenario, place: Place) -> Duration {
     let flow = config::Flow { mtu: place.mtu, ..s.flows[0].clone() };
-    let rate = s.link.rate.or(s.run.line_rate).unwrap_or(super::world::RATE);
+    let rate = s.link.rate.or(s.run.line_rate).unwrap_or(super::build::RATE);
     let plan = FlowPlan::of(s, &flow);
     let packet = rate.time_of(u64::from(plan.middle.unwrap_or(plan.first).l1));
     // An ACK: 62 bytes of frame and 24 of line time.
@@ -309,7 +309,7 @@ impl Job {
         flow.mtu = place.mtu;
         flow.recovery = place.recovery;
         if place.recovery == Recovery::SelectiveRepeat {
-            let rate = s.link.rate.or(s.run.line_rate).unwrap_or(super::world::RATE);
+            let rate = s.link.rate.or(s.run.line_rate).unwrap_or(super::build::RATE);
             flow.window =
                 flow.window.min(config::KnownLink { rate, round_trip: place.round_trip }.window(place.mtu));
         }

@@ -1,5 +1,6 @@
 //! `rocegen sim`: the same scenario in virtual time.
 
+mod build;
 mod chart;
 mod cliff;
 mod world;
@@ -24,7 +25,9 @@ pub const SEED: u64 = 1;
 /// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: nothing was simulated.
 pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
     let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
-    if let Some(available) = machine::available_memory() {
+    if let Some(available) = machine::available_memory()
+        && !build::headers_only(&scenario)
+    {
         Memory::of(&scenario).check(&scenario, available)?;
     }
     for warning in &scenario.warnings {

@@ -219,6 +219,8 @@ impl ReceiveId {
 #[derive(Debug)]
 pub struct Lane {
     spec: LaneSpec,
+    /// Index of its flow in the generator.
+    flow: usize,
     start: Instant,
     posted: u64,
     received: u64,
@@ -235,6 +237,7 @@ impl Lane {
         let depth = if spec.side == Side::Sender { spec.depth as usize } else { 0 };
         Lane {
             spec,
+            flow: 0,
             start: Instant::ZERO,
             posted: 0,
             received: 0,
@@ -271,8 +274,17 @@ impl Lane {
         }
     }
 
-    pub(super) fn flow(&self) -> usize {
+    pub(super) fn flow_of_scenario(&self) -> usize {
         self.spec.flow
+    }
+
+    /// Its flow, among those of its generator.
+    pub(super) fn flow(&self) -> usize {
+        self.flow
+    }
+
+    pub(super) fn set_flow(&mut self, flow: usize) {
+        self.flow = flow;
     }
 
     pub(super) fn index(&self) -> u32 {

@@ -9,7 +9,7 @@ pub use lane::{
     side_depth,
 };
 
-use crate::measure::{FlowSample, FlowStats, QpFailure, Sample, WrongPayload};
+use crate::measure::{FlowSample, FlowStats, Latency, QpFailure, Sample, WrongPayload};
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn};
@@ -38,7 +38,10 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Generator {
     lanes: Vec<Lane>,
+    /// The flows that the lanes belong to.
     flows: Vec<FlowSample>,
+    /// What each flow's latencies begin with.
+    empty: Latency,
     /// By endpoint: index of the port in the scenario.
     ports: Vec<usize>,
     /// By endpoint, by slot of the queue pair number: lane.
@@ -58,17 +61,19 @@ const NO_LANE: u32 = u32::MAX;
 const SLOT: u32 = 0xFFFF;
 
 impl Generator {
-    /// A generator for `flows` flows over endpoints that belong to `ports`; samples go to
-    /// `answers`, and `finished` counts workers that are through with their messages.
+    /// A generator over endpoints that belong to `ports`; samples go to `answers`, and `finished`
+    /// counts workers that are through with their messages.  Latencies are recorded in copies of
+    /// `empty`.
     pub fn new(
-        flows: usize,
         ports: Vec<usize>,
         answers: Producer<Box<Sample>>,
         finished: Arc<AtomicUsize>,
+        empty: Latency,
     ) -> Generator {
         Generator {
             lanes: Vec::new(),
-            flows: vec![FlowSample::default(); flows],
+            flows: Vec::new(),
+            empty,
             by_slot: vec![Vec::new(); ports.len()],
             ports,
             due: BinaryHeap::new(),
@@ -79,8 +84,19 @@ impl Generator {
         }
     }
 
+    /// The flows that it has lanes of.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Adds one side of a queue pair.  The queue pair itself is connected apart.
-    pub fn add(&mut self, lane: Lane) {
+    pub fn add(&mut self, mut lane: Lane) {
+        let flow = lane.flow_of_scenario();
+        let known = self.flows.iter().position(|f| f.flow == flow);
+        lane.set_flow(known.unwrap_or_else(|| {
+            self.flows.push(FlowSample::new(flow, self.empty.clone()));
+            self.flows.len() - 1
+        }));
         let slots = &mut self.by_slot[lane.endpoint()];
         let slot = (lane.qpn().get() & SLOT) as usize;
         if slots.len() <= slot {
@@ -265,6 +281,7 @@ impl Generator {
         }
         sample.idle = self.flows.iter().all(|f| f.stats.outstanding == 0);
         for (to, from) in sample.flows.iter_mut().zip(&mut self.flows) {
+            to.flow = from.flow;
             to.stats = from.stats;
             to.gaps.clone_from(&from.gaps);
             // The filled histogram goes, the empty one that came stays.

@@ -189,9 +189,14 @@ impl<F> Network<F> {
 
     /// Joins two nodes by a cable: the port at each end.
     pub fn join(&mut self, a: Node, b: Node, cable: &Cable) -> [PortId; 2] {
+        self.join_ways(a, b, [cable, cable])
+    }
+
+    /// The same by a cable whose two directions differ: from `a` to `b`, and back.
+    pub fn join_ways(&mut self, a: Node, b: Node, ways: [&Cable; 2]) -> [PortId; 2] {
         let first = self.ports.len() as u32;
-        self.add_end(a, first + 1, cable);
-        self.add_end(b, first, cable);
+        self.add_end(a, first + 1, ways[0]);
+        self.add_end(b, first, ways[1]);
         [PortId(first), PortId(first + 1)]
     }
 

@@ -1,0 +1,170 @@
+//! From a scenario to hosts and a network.
+
+use crate::config::{Device, Scenario};
+use crate::measure::{Latency, Sample};
+use crate::run::judges;
+use crate::run::setup::{OpenedPort, PortFacts, Setup};
+use crate::workload::Generator;
+use anyhow::Result;
+use roce_engine::fabric::{BufferSpec, Cable, Framing, Network, Node, PortId, Service, Station, SwitchSpec};
+use roce_engine::sim::{HostId, PortRef, SimFrame, SimPort, World};
+use roce_engine::units::{Duration, Rate};
+use roce_engine::wire::{Gid, MAX_HEADERS};
+use roce_engine::worker::Worker;
+use rtrb::Consumer;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// The rate of ports and link where the scenario gives none.
+pub(super) const RATE: Rate = Rate::from_gbps(100);
+
+/// A scenario's world before anything has happened in it.
+pub(super) struct Built {
+    pub(super) world: World<Generator>,
+    /// By port of the scenario.
+    pub(super) hosts: Vec<Host>,
+    pub(super) wires: Vec<Wire>,
+    pub(super) facts: Vec<PortFacts>,
+    pub(super) finished: Arc<AtomicUsize>,
+    pub(super) seed: u64,
+}
+
+/// A port of the scenario: a host of its own, with one worker.
+pub(super) struct Host {
+    pub(super) id: HostId,
+    pub(super) answers: Consumer<Box<Sample>>,
+}
+
+/// Where a port's frames go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wire {
+    pub(super) station: Station,
+    /// The port of the network behind which faults happen: its own, or that of the slow link.
+    pub(super) last: PortId,
+}
+
+/// Whether nobody looks at payload: neither a check of every byte nor a fault that may change one.
+pub(super) fn headers_only(s: &Scenario) -> bool {
+    s.impairs.is_empty() && s.flows.iter().all(|f| !f.verify)
+}
+
+/// Builds the world of a scenario.
+///
+/// # Errors
+/// A [`crate::config::ScenarioError`]: ports that no cable can join.
+pub(super) fn build(s: &Scenario) -> Result<Built> {
+    let seed = s.run.seed.unwrap_or(super::SEED);
+    let mut net = Network::default();
+    let (wires, port_rate) = cables(s, &mut net)?;
+    let finished = Arc::new(AtomicUsize::new(0));
+    let payload = s.flows.iter().map(|f| f.mtu.bytes()).max().unwrap_or(4096);
+    let max_frame = (payload + MAX_HEADERS + 8).next_multiple_of(64);
+    let hollow = headers_only(s);
+    let port = |speed: Option<u64>| match hollow {
+        true => SimPort::headers_only(max_frame, speed),
+        false => SimPort::new(max_frame, speed),
+    };
+    let cores: Vec<Vec<usize>> = (0..s.ports.len()).map(|i| vec![i]).collect();
+    let open = (0..s.ports.len()).map(|index| OpenedPort {
+        index,
+        ios: vec![port(Some(port_rate.bps()))],
+        mac: None,
+        speed: Some(port_rate),
+    });
+    let mut setup = Setup::new(s, &cores, open.collect(), &finished, seed, &Latency::default());
+    setup.create()?;
+    setup.connect(&[])?;
+    let facts = setup.facts().to_vec();
+    let (plans, seed, streams) = setup.finish();
+    let mut world = World::new(net);
+    let mut hosts = Vec::new();
+    for (port, plan) in plans.into_iter().enumerate() {
+        let id = world.add_host(Worker::new(plan.endpoints, plan.app));
+        let at = PortRef { host: id, endpoint: 0 };
+        world.attach(at, wires[port].station, Gid::from(s.ports[port].ip));
+        hosts.push(Host { id, answers: plan.answers });
+    }
+    for ((port, _), judge) in judges(s, seed, streams) {
+        world.impair(wires[port].last, judge);
+    }
+    Ok(Built { world, hosts, wires, facts, finished, seed })
+}
+
+/// Joins the two ends of each ring by the link of the scenario; the rate of the ports.
+fn cables(s: &Scenario, net: &mut Network<SimFrame>) -> Result<(Vec<Wire>, Rate)> {
+    let peers = peers(s)?;
+    let link_rate = s.link.rate.or(s.run.line_rate).unwrap_or(RATE);
+    let port_rate = s.run.line_rate.unwrap_or(link_rate);
+    let link = Cable { rate: link_rate, delay: s.link.delay, framing: Framing::ETHERNET };
+    let mut wires: Vec<Option<Wire>> = vec![None; s.ports.len()];
+    for (port, peer) in peers.into_iter().enumerate() {
+        if wires[port].is_some() {
+            continue;
+        }
+        let first = net.stations() as u32;
+        let stations = [Station(first), Station(first + 1)];
+        let last = if link_rate < port_rate {
+            bottleneck(s, net, stations, port_rate, &link)
+        } else {
+            net.join(Node::Host, Node::Host, &link)
+        };
+        for ((end, station), last) in [port, peer].into_iter().zip(stations).zip(last) {
+            wires[end] = Some(Wire { station, last });
+        }
+    }
+    // Every port is somebody's peer.
+    Ok((wires.into_iter().flatten().collect(), port_rate))
+}
+
+/// A link that is slower than the ports has a queue before it, in each direction: a switch between
+/// the ports.
+fn bottleneck(
+    s: &Scenario,
+    net: &mut Network<SimFrame>,
+    stations: [Station; 2],
+    port_rate: Rate,
+    link: &Cable,
+) -> [PortId; 2] {
+    let nic = Cable { rate: port_rate, delay: Duration::ZERO, framing: Framing::ETHERNET };
+    let switch = net.add_switch(SwitchSpec {
+        buffer: BufferSpec {
+            total: u64::MAX >> 1,
+            reserve: 0,
+            resume_offset: 0,
+            alpha_log2: 0,
+            lossy_alpha_log2: 0,
+            queue_limit: Some(s.link.queue_bytes),
+        },
+        lossless: 0,
+        headroom: Some(0),
+        max_frame: 0,
+        service: Service::default(),
+        marking: None,
+        seed: 0,
+        watchdog: None,
+    });
+    let [[_, to_a], [_, to_b]] =
+        [(); 2].map(|()| net.join_ways(Node::Host, Node::Switch(switch), [&nic, link]));
+    net.set_route(switch, stations[0], &[to_a]);
+    net.set_route(switch, stations[1], &[to_b]);
+    // What the first port sends leaves by the link to the second.
+    [to_b, to_a]
+}
+
+/// The other end of each port's cable: that of its ring, or the only other port that there is.
+fn peers(s: &Scenario) -> Result<Vec<usize>> {
+    let peer = |(i, port): (usize, &crate::config::Port)| {
+        let others = || s.ports.iter().enumerate().filter(|(o, _)| *o != i);
+        let twin = others().find(|(_, o)| matches!(port.device, Device::Ring(_)) && o.device == port.device);
+        let only = others().next().filter(|_| s.ports.len() == 2);
+        match twin.or(only) {
+            Some((peer, _)) if port.is_local() => Ok(peer),
+            _ => {
+                let text = "in virtual time a port is one end of a ring, as in \"ring:0\", or there are two ports of \
+                            this process in all";
+                Err(s.port_error(i, "device", text).into())
+            }
+        }
+    };
+    s.ports.iter().enumerate().map(peer).collect()
+}
