@@ -14,6 +14,7 @@ pub mod config;
 pub mod machine;
 pub mod measure;
 pub mod plan;
+mod random;
 pub mod report;
 pub mod run;
 pub mod sim;

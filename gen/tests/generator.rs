@@ -221,6 +221,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 depth: spec.depth(side == Side::Sender),
                 verify: true,
                 messages: spec.messages,
+                after: None,
                 pace: spec.pace,
                 local,
                 remote,

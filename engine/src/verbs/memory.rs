@@ -242,7 +242,7 @@ impl Memory {
         let slot = self.slot(key)?;
         let region = &mut self.regions[slot];
         region.access = region.access.intersection(Access::REMOTE_READ);
-        if region.constant.is_none() {
+        if region.constant.is_none() && !self.hollow {
             region.constant =
                 Some(Constant::new(&region.bytes[region.start..region.start + region.len], mtu));
             region.bytes = Box::default();

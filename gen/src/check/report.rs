@@ -333,7 +333,7 @@ fn timer(s: &Scenario, f: &Flow) -> String {
 
 fn expectations(s: &Scenario) -> Vec<ExpectReport> {
     let expect = |e: &crate::config::Expect| ExpectReport {
-        flow: e.flow.map(|f| s.flows[f].name.clone()),
+        flow: s.subject(e).map(str::to_owned),
         metric: e.metric.clone(),
         want: e.text.clone(),
     };

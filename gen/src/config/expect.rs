@@ -4,13 +4,13 @@ use super::error::{ScenarioError, suggest};
 use super::model::{Expect, Flow, Op};
 use super::quantity::{parse_bit_rate, parse_duration, parse_number, parse_per_second, parse_size};
 use super::read::{Table, Value};
-use super::source::{Seg, Source};
+use super::source::{KeyPath, Seg, Source};
 use roce_engine::transport::QpCounters;
 use roce_engine::wire::DropReason;
 use toml::de::DeValue;
 
 /// The metrics of a result that an expectation may name; `counters.NAME` is one as well.
-pub const METRICS: [&str; 21] = [
+pub const METRICS: [&str; 23] = [
     "line_rate_pct",
     "goodput_gbps",
     "l1_gbps",
@@ -32,10 +32,15 @@ pub const METRICS: [&str; 21] = [
     "latency_p99_99",
     "latency_max",
     "latency_count",
+    "jain",
+    "max_min_ratio",
 ];
 
 /// Counters of ports besides the reasons for which they drop frames.
 const PORT_COUNTERS: [&str; 4] = ["rx_packets", "tx_packets", "delivered", "answered"];
+
+/// Counters of the fabric.
+const FABRIC_COUNTERS: [&str; 3] = ["fabric_dropped", "fabric_marked", "fabric_pauses"];
 
 /// Reads one table, which holds any number of expectations.
 pub(super) fn read_expect(
@@ -45,8 +50,10 @@ pub(super) fn read_expect(
     out: &mut Vec<Expect>,
 ) -> Result<(), ScenarioError> {
     let flow = match t.text("flow")? {
-        Some(name) => Some(flows.iter().position(|f| f.name == name).ok_or_else(|| {
-            let names: Vec<_> = flows.iter().map(|f| f.name.as_str()).collect();
+        Some(name) => Some(flows.iter().position(|f| called(f, name)).ok_or_else(|| {
+            let mut names: Vec<_> =
+                flows.iter().map(|f| f.group.as_deref().unwrap_or(f.name.as_str())).collect();
+            names.dedup();
             let hint = match suggest(name, names.iter().copied()) {
                 hint if hint.is_empty() => format!("; there are \"{}\"", names.join("\", \"")),
                 hint => hint,
@@ -55,11 +62,15 @@ pub(super) fn read_expect(
         })?),
         None => None,
     };
+    let of = flow.map(|first| {
+        let named = t.text("flow").ok().flatten().unwrap_or_default();
+        (first, flows[first..].iter().take_while(|f| called(f, named)).count())
+    });
     let before = out.len();
     for key in t.keys().filter(|k| *k != "flow") {
         let Some(value) = t.get(key) else { continue };
         if key == "counters" {
-            read_counters(source, t, flow, value, out)?;
+            read_counters(source, t, of, value, out)?;
             continue;
         }
         if !METRICS.contains(&key) {
@@ -73,7 +84,7 @@ pub(super) fn read_expect(
             return Err(ScenarioError { place: t.place(key), text });
         }
         let (op, value, text) = t.need(key, t.parse(key, |text| comparison(key, text))?)?;
-        out.push(Expect { flow, metric: key.to_owned(), op, value, text, path: t.path_of(key) });
+        out.push(expect(of, key.to_owned(), (op, value, text), t.path_of(key)));
     }
     if out.len() == before {
         return Err(t.fail("expects nothing: name a metric, as in messages_failed = \"== 0\""));
@@ -84,7 +95,7 @@ pub(super) fn read_expect(
 fn read_counters(
     source: &Source,
     t: &Table<'_>,
-    flow: Option<usize>,
+    of: Option<(usize, usize)>,
     value: &Value<'_>,
     out: &mut Vec<Expect>,
 ) -> Result<(), ScenarioError> {
@@ -93,19 +104,32 @@ fn read_counters(
     };
     let counters = Table::any(source, table, t.path_of("counters"), "[[expect]] counters");
     for key in counters.keys() {
-        check_counter(key, flow.is_some())
+        check_counter(key, of.is_some())
             .map_err(|text| ScenarioError { place: counters.place(key), text })?;
         let metric = format!("counters.{key}");
         let parsed = counters.parse(key, |text| comparison(&metric, text))?;
-        let (op, value, text) = counters.need(key, parsed)?;
-        out.push(Expect { flow, metric, op, value, text, path: counters.path_of(key) });
+        out.push(expect(of, metric, counters.need(key, parsed)?, counters.path_of(key)));
     }
     Ok(())
 }
 
+/// Whether it has this name, or is one of the flows of a table that has.
+fn called(flow: &Flow, name: &str) -> bool {
+    flow.name == name || flow.group.as_deref() == Some(name)
+}
+
+fn expect(
+    of: Option<(usize, usize)>,
+    metric: String,
+    (op, value, text): (Op, f64, String),
+    path: KeyPath,
+) -> Expect {
+    Expect { flow: of.map(|o| o.0), flows: of.map_or(0, |o| o.1), metric, op, value, text, path }
+}
+
 /// That there is such a counter, for a flow or for the whole run.
 fn check_counter(name: &str, of_flow: bool) -> Result<(), String> {
-    let of_ports = || DropReason::ALL.iter().map(|r| r.name()).chain(PORT_COUNTERS);
+    let of_ports = || DropReason::ALL.iter().map(|r| r.name()).chain(PORT_COUNTERS).chain(FABRIC_COUNTERS);
     if QpCounters::NAMES.contains(&name) {
         Ok(())
     } else if !of_ports().any(|n| n == name) {

@@ -1,7 +1,8 @@
 //! `[[flow]]`.
 
-use super::error::{ScenarioError, suggest};
+use super::error::ScenarioError;
 use super::model::{Control, Flow, FlowRate, Layer, Port, Recovery, Transport, Verb};
+use super::pattern::read_pairs;
 use super::quantity::parse_flow_rate;
 use super::read::Table;
 use super::sections::check_name;
@@ -10,20 +11,59 @@ use crate::workload::receive_depth;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::{Ecn, Encapsulation};
 
-/// `control` is what holds where a flow has no `cc`, `path` what is known of the link.
-pub(super) fn read_flow(
+/// What flows need to know that is not in their table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around<'a> {
+    pub(super) ports: &'a [Port],
+    /// What holds where a flow has no `cc`.
+    pub(super) control: Control,
+    /// What is known of the link.
+    pub(super) path: Option<KnownLink>,
+    /// Of what is left to chance.
+    pub(super) seed: u64,
+}
+
+/// Reads the flows that table number `table` stands for.
+pub(super) fn read_flows(
     t: &Table<'_>,
-    ports: &[Port],
-    control: Control,
-    path: Option<KnownLink>,
-) -> Result<Flow, ScenarioError> {
+    table: usize,
+    around: Around<'_>,
+    flows: &mut Vec<Flow>,
+) -> Result<(), ScenarioError> {
+    let Around { ports, seed, .. } = around;
     let name = t.need("name", t.text("name")?)?;
     check_name(name).map_err(|e| t.error("name", e))?;
-    let from = read_end(t, "from", ports)?;
-    let to = read_end(t, "to", ports)?;
-    if from == to {
-        return Err(t.error("to", "is the port that \"from\" names; a flow joins two ports"));
+    let pairs = read_pairs(t, ports, seed)?;
+    let first = flows.len();
+    for (i, pair) in pairs.list.iter().enumerate() {
+        let mut flow = read_flow(t, pair.from, pair.to, around)?;
+        flow.table = table;
+        flow.name = if pairs.single { name.to_owned() } else { format!("{name}.{i}") };
+        flow.group = (!pairs.single).then(|| name.to_owned());
+        flow.after = pairs.after(first, i);
+        if flow.after.is_some() {
+            if flow.verb == Verb::Read {
+                return Err(t.clash(
+                    "pattern",
+                    "verb",
+                    "a step ends where its message arrives: READ has no such end",
+                ));
+            }
+            if matches!(flow.rate, FlowRate::Messages(_)) {
+                return Err(t.clash(
+                    "pattern",
+                    "rate",
+                    "messages wait for those before them, not for the clock",
+                ));
+            }
+        }
+        flows.push(flow);
     }
+    Ok(())
+}
+
+fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Result<Flow, ScenarioError> {
+    let Around { ports, control, path, .. } = around;
     if ports[from].ip.is_ipv4() != ports[to].ip.is_ipv4() {
         let text = format!(
             "ports of two address families: {} has {}, {} has {}",
@@ -59,7 +99,10 @@ pub(super) fn read_flow(
     let recovery = read_recovery(t, transport)?;
     let window = read_window(t, recovery, mtu, path)?;
     Ok(Flow {
-        name: name.to_owned(),
+        name: String::new(),
+        group: None,
+        table: 0,
+        after: None,
         from,
         to,
         verb,
@@ -145,19 +188,6 @@ fn read_low_timeout(t: &Table<'_>, recovery: Recovery) -> Result<u8, ScenarioErr
         }
         (_, code) => Ok(code.unwrap_or(0)),
     }
-}
-
-fn read_end(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<usize, ScenarioError> {
-    let name = t.need(key, t.text(key)?)?;
-    ports.iter().position(|p| p.name == name).ok_or_else(|| {
-        let names: Vec<_> = ports.iter().map(|p| p.name.as_str()).collect();
-        let hint = match (suggest(name, names.iter().copied()), names.is_empty()) {
-            (hint, _) if !hint.is_empty() => hint,
-            (_, true) => "; there is no [[port]]".to_owned(),
-            (_, false) => format!("; there are \"{}\"", names.join("\", \"")),
-        };
-        t.error(key, format_args!("no such port{hint}"))
-    })
 }
 
 fn read_transport(t: &Table<'_>, verb: Verb) -> Result<Transport, ScenarioError> {

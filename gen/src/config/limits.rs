@@ -3,8 +3,20 @@
 use std::fmt;
 
 /// Sections of a scenario.
-pub(super) const SECTIONS: [&str; 10] =
-    ["run", "port", "flow", "expect", "connect", "impair", "link", "cliff", "dcqcn", "notification"];
+pub(super) const SECTIONS: [&str; 12] = [
+    "run",
+    "port",
+    "flow",
+    "expect",
+    "connect",
+    "impair",
+    "link",
+    "fabric",
+    "storm",
+    "cliff",
+    "dcqcn",
+    "notification",
+];
 
 pub(super) const RUN: &[&str] = &[
     "duration",
@@ -37,6 +49,10 @@ pub(super) const FLOW: &[&str] = &[
     "name",
     "from",
     "to",
+    "among",
+    "pattern",
+    "pieces",
+    "shuffle",
     "verb",
     "transport",
     "size",
@@ -97,6 +113,40 @@ pub(super) const SHARES: [&str; 6] = ["chance", "loss", "duplicate", "reorder", 
 
 pub(super) const LINK: &[&str] = &["rate", "delay", "queue"];
 
+pub(super) const FABRIC: &[&str] = &[
+    "topology",
+    "hosts",
+    "left",
+    "right",
+    "leaves",
+    "spines",
+    "hosts_per_leaf",
+    "nics",
+    "rate",
+    "delay",
+    "trunk_rate",
+    "trunk_delay",
+    "buffer",
+    "alpha",
+    "lossy_alpha",
+    "queue",
+    "headroom",
+    "pfc",
+    "ecn_kmin",
+    "ecn_kmax",
+    "ecn_pmax",
+    "ecn_per",
+    "ecn_priorities",
+    "weights",
+    "ecmp",
+    "ecmp_seed",
+    "watchdog_detect",
+    "watchdog_restore",
+    "sample",
+];
+
+pub(super) const STORM: &[&str] = &["port", "priority", "at", "for"];
+
 pub(super) const CLIFF: &[&str] = &["loss", "mtu", "round_trip", "recovery"];
 
 pub(super) const DCQCN: &[&str] = &[
@@ -145,13 +195,14 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 27] = [
+const INTEGERS: [(&str, u64, u64); 28] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
     ("depth", 1, 32_768),
     ("burst", 1, 4_096),
     ("messages", 1, MAX),
+    ("pieces", 1, 32_768),
     ("dscp", 0, 63),
     ("traffic_class", 0, 255),
     ("pcp", 0, 7),
@@ -187,7 +238,9 @@ pub(super) fn range(key: &str) -> Option<Range> {
 pub(super) fn of(key: &str) -> Option<String> {
     match key {
         "mtu" => Some("a whole number of bytes".to_owned()),
-        "verify" | "ecn" | "promiscuous" | "share_cores" | "credits" => Some("true or false".to_owned()),
+        "verify" | "ecn" | "shuffle" | "promiscuous" | "share_cores" | "credits" => {
+            Some("true or false".to_owned())
+        }
         "cores" => Some("a list of core numbers, as in [2, 3]".to_owned()),
         _ => range(key).map(|r| r.to_string()),
     }

@@ -12,10 +12,12 @@ mod congestion;
 mod cores;
 mod error;
 mod expect;
+mod fabric;
 mod flow;
 mod impair;
 mod limits;
 mod model;
+mod pattern;
 mod quantity;
 mod read;
 mod sections;
@@ -33,8 +35,8 @@ pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub(crate) use flow::KnownLink;
 pub use model::{
-    Cliff, Connect, Control, Device, Expect, Flow, FlowRate, Hugepages, IcrcCheck, Impair, Layer, Link, Op,
-    Port, Recovery, Roce, Role, Run, Scenario, Transport, Verb,
+    After, Cliff, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages, IcrcCheck, Impair,
+    Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Storm, Transport, Verb,
 };
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
 pub use set::Override;
@@ -51,7 +53,7 @@ use toml::de::{DeTable, DeValue};
 
 /// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
 /// `counters` are [`METRICS`].
-pub fn keys() -> [(&'static str, &'static [&'static str]); 10] {
+pub fn keys() -> [(&'static str, &'static [&'static str]); 12] {
     [
         ("run", limits::RUN),
         ("port", limits::PORT),
@@ -60,11 +62,16 @@ pub fn keys() -> [(&'static str, &'static [&'static str]); 10] {
         ("connect", limits::CONNECT),
         ("impair", limits::IMPAIR),
         ("link", limits::LINK),
+        ("fabric", limits::FABRIC),
+        ("storm", limits::STORM),
         ("cliff", limits::CLIFF),
         ("dcqcn", limits::DCQCN),
         ("notification", limits::NOTIFICATION),
     ]
 }
+
+/// The seed of a scenario that has none, where nothing is left to chance.
+pub const SEED: u64 = 1;
 
 impl Scenario {
     /// Reads `file`, applies `changes` in order and checks the result.
@@ -102,7 +109,9 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         None => sections::default_run(),
     };
     let connect = one(source, &root, "connect", limits::CONNECT)?.as_ref().map(sections::read_connect);
-    let ports: Vec<Port> = many(source, &root, "port", Some(limits::PORT))?
+    let fabric = one(source, &root, "fabric", limits::FABRIC)?.as_ref().map(fabric::read_fabric);
+    let fabric = fabric.transpose()?;
+    let mut ports: Vec<Port> = many(source, &root, "port", Some(limits::PORT))?
         .iter()
         .map(sections::read_port)
         .collect::<Result<_, _>>()?;
@@ -115,14 +124,22 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         None => Some(congestion::default_notification(preset)),
     };
     let link = one(source, &root, "link", limits::LINK)?.as_ref().map(impair::read_link).transpose()?;
+    if let Some(fabric) = &fabric {
+        if let Some(key) = ["port", "link"].into_iter().find(|k| root.has(k)) {
+            let text = format!("a [fabric] has ports and cables of its own: take \"{key}\" out");
+            return Err(ScenarioError { place: root.place(key), text });
+        }
+        ports = fabric::ports_of(fabric);
+    }
     let path = link.and_then(|link| {
         let rate = link.rate.or(run.line_rate)?;
         Some(flow::KnownLink { rate, round_trip: link.delay + link.delay })
     });
-    let flows: Vec<Flow> = many(source, &root, "flow", Some(limits::FLOW))?
-        .iter()
-        .map(|t| flow::read_flow(t, &ports, control, path))
-        .collect::<Result<_, _>>()?;
+    let mut flows: Vec<Flow> = Vec::new();
+    let around = flow::Around { ports: &ports, control, path, seed: run.seed.unwrap_or(SEED) };
+    for (table, t) in many(source, &root, "flow", Some(limits::FLOW))?.iter().enumerate() {
+        flow::read_flows(t, table, around, &mut flows)?;
+    }
     let mut expects = Vec::new();
     for table in many(source, &root, "expect", None)? {
         expect::read_expect(source, &table, &flows, &mut expects)?;
@@ -130,6 +147,10 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
     let impairs = many(source, &root, "impair", Some(limits::IMPAIR))?
         .iter()
         .map(|t| impair::read_impair(t, &flows))
+        .collect::<Result<_, _>>()?;
+    let storms = many(source, &root, "storm", Some(limits::STORM))?
+        .iter()
+        .map(|t| fabric::read_storm(t, &ports, fabric.as_ref()))
         .collect::<Result<_, _>>()?;
     let cliff = one(source, &root, "cliff", limits::CLIFF)?.as_ref().map(impair::read_cliff);
     Ok(Scenario {
@@ -141,6 +162,8 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         connect: connect.transpose()?,
         impairs,
         link: link.unwrap_or_else(impair::default_link),
+        fabric,
+        storms,
         cliff: cliff.transpose()?,
         dcqcn,
         notification,

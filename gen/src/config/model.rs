@@ -6,7 +6,7 @@ use super::congestion::Dcqcn;
 use super::error::{Place, ScenarioError};
 use super::source::{KeyPath, Seg, Source};
 use roce_engine::cc::NotificationConfig;
-use roce_engine::fabric::Rule;
+use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::{Encapsulation, MacAddr};
 use std::fmt;
@@ -33,6 +33,10 @@ pub struct Scenario {
     pub impairs: Vec<Impair>,
     /// The link between the two ports of a flow, in virtual time.
     pub link: Link,
+    /// The hosts and switches between which flows go, for `rocegen sim`; its ports are in `ports`.
+    pub fabric: Option<Fabric>,
+    /// Ports of hosts that stop their switch.
+    pub storms: Vec<Storm>,
     /// The sweep over loss, for `rocegen sim`.
     pub cliff: Option<Cliff>,
     /// The reaction point of flows under DCQCN, where it is not the usual one.
@@ -60,6 +64,12 @@ impl Scenario {
         ScenarioError { place: self.place("flow", Some(flow), Some(key)), text }
     }
 
+    /// What an expectation is about: a flow, or all flows of a table by its name; `None` is all there are.
+    pub fn subject(&self, e: &Expect) -> Option<&str> {
+        let flow = &self.flows[e.flow?];
+        Some(flow.group.as_deref().filter(|_| e.flows != 1).unwrap_or(&flow.name))
+    }
+
     /// An error about the expectation `expect`, with the line that set it.
     pub fn expect_error(&self, expect: usize, text: impl fmt::Display) -> ScenarioError {
         let e = &self.expects[expect];
@@ -77,13 +87,21 @@ impl Scenario {
     /// The line rate that `%` and `line_rate_pct` of a flow refer to, as far as the file tells: the
     /// speed of a NIC goes before it and is known when its link is up.
     pub fn line_rate(&self, flow: &Flow) -> Option<Rate> {
-        self.run.line_rate.filter(|_| !matches!(self.ports[flow.data_from()].device, Device::Pci(_)))
+        match self.ports[flow.data_from()].device {
+            Device::Pci(_) => None,
+            Device::Fabric => self.fabric.as_ref().map(|f| f.rate),
+            _ => self.run.line_rate,
+        }
     }
 
     /// Where a key of a section was set; the section itself where the key is left out.
     pub(crate) fn place(&self, section: &str, index: Option<usize>, key: Option<&str>) -> Place {
         let mut path: KeyPath = vec![Seg::Key(section.to_owned())];
-        path.extend(index.map(Seg::Index));
+        let table = |index: usize| match section {
+            "flow" => self.flows[index].table,
+            _ => index,
+        };
+        path.extend(index.map(|i| Seg::Index(table(i))));
         path.extend(key.map(|k| Seg::Key(k.to_owned())));
         self.source.place(&path)
     }
@@ -214,6 +232,8 @@ pub enum Device {
     None,
     /// `remote`: a port of another rocegen process, met through `[connect]`.
     Remote,
+    /// A host's port of the `[fabric]`.
+    Fabric,
 }
 
 impl Device {
@@ -223,7 +243,7 @@ impl Device {
     /// lead into a kernel count as 1500, or what `framesz` holds where that is given.
     pub fn default_mtu(&self) -> u16 {
         match self {
-            Device::Ring(_) | Device::Pci(_) | Device::None | Device::Remote => 4200,
+            Device::Ring(_) | Device::Pci(_) | Device::None | Device::Remote | Device::Fabric => 4200,
             Device::Vdev { driver, .. } => match driver.as_str() {
                 "net_null" | "net_ring" | "net_pcap" => 4200,
                 "net_af_packet" => self.frame_limit().map_or(1500, |(limit, _)| limit),
@@ -262,6 +282,7 @@ impl fmt::Display for Device {
             Device::Pci(address) => f.write_str(address),
             Device::None => f.write_str("none"),
             Device::Remote => f.write_str("remote"),
+            Device::Fabric => f.write_str("fabric"),
         }
     }
 }
@@ -271,6 +292,12 @@ impl fmt::Display for Device {
 pub struct Flow {
     /// Unique among flows.
     pub name: String,
+    /// The name of its table, where that stands for several flows.
+    pub group: Option<String>,
+    /// The number of its table.
+    pub(crate) table: usize,
+    /// What its messages wait for.
+    pub after: Option<After>,
     /// Index of the port that posts the work requests.
     pub from: usize,
     /// Index of the other port.
@@ -328,6 +355,16 @@ pub struct Flow {
     /// Under selective repeat, where few packets are under way, an ACK is missed after 4.096 us x
     /// 2^this; 0 takes `ack_timeout`.
     pub ack_timeout_low: u8,
+}
+
+/// A flow goes by steps: message `n` of a queue pair is posted when the steps before its own have
+/// come from another flow, which leads to the port that this one starts at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// Index of the other flow.
+    pub flow: usize,
+    /// Messages of a step.
+    pub pieces: u64,
 }
 
 impl Flow {
@@ -516,6 +553,52 @@ pub struct Link {
     pub queue_bytes: u64,
 }
 
+/// `[fabric]`: hosts, switches and the cables between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fabric {
+    /// Its shape.
+    pub topology: Topology,
+    /// Of the cables between hosts and switches, at L1.
+    pub rate: Rate,
+    /// From one end of those to the other.
+    pub delay: Duration,
+    /// Of the cables between switches.
+    pub trunk_rate: Rate,
+    /// From one end of those to the other.
+    pub trunk_delay: Duration,
+    /// Set of the lossless priorities.
+    pub lossless: u8,
+    /// The buffer of every switch.
+    pub buffer: BufferSpec,
+    /// For each port and lossless priority; by cable when left out.
+    pub headroom: Option<u64>,
+    /// Which queues are marked, and when.
+    pub marking: Option<Marking>,
+    /// How queues are served.
+    pub service: Service,
+    /// Switches look at the destination queue pair too when they choose between ways.
+    pub hash_queue_pairs: bool,
+    /// All switches choose alike.
+    pub same_seed: bool,
+    /// What ends pause storms.
+    pub watchdog: Option<Watchdog>,
+    /// How often time series are sampled; there are none when left out.
+    pub sample: Option<Duration>,
+}
+
+/// `[[storm]]`: a host's port that pauses its switch, whatever comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storm {
+    /// Index of the port.
+    pub port: usize,
+    /// The priority that it pauses.
+    pub priority: Priority,
+    /// When it begins.
+    pub at: Duration,
+    /// How long it lasts.
+    pub span: Duration,
+}
+
 /// `[cliff]`: one flow at every loss rate, path MTU, round trip and recovery of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cliff {
@@ -563,6 +646,8 @@ pub struct Expect {
     /// The flow it is about; the whole run when left out: sums of counts and rates, the worst of
     /// percentiles and shares.
     pub flow: Option<usize>,
+    /// How many flows from that one on: those of its table.
+    pub flows: usize,
     /// Its name: one of [`super::METRICS`], or `counters.` and the name of a counter.
     pub metric: String,
     /// How the result is compared.

@@ -76,6 +76,9 @@ fn defaults() {
     assert_eq!((s.ports[0].l3_mtu(), s.ports[0].link_wait), (4200, Duration::from_secs(10)));
     let want = Flow {
         name: "single".into(),
+        group: None,
+        table: 0,
+        after: None,
         from: 0,
         to: 1,
         verb: Verb::Write,

@@ -225,7 +225,8 @@ fn check_expects(s: &Scenario) -> Result<(), ScenarioError> {
         if e.metric != "line_rate_pct" {
             continue;
         }
-        let mut about = s.flows.iter().enumerate().filter(|(f, _)| e.flow.is_none_or(|want| want == *f));
+        let about = |f: usize| e.flow.is_none_or(|first| (first..first + e.flows).contains(&f));
+        let mut about = s.flows.iter().enumerate().filter(|(f, _)| about(*f));
         if let Some(text) = about.find_map(|(_, flow)| share_of_nothing(s, flow)) {
             return Err(s.expect_error(i, text));
         }
@@ -249,7 +250,7 @@ fn share_of_nothing(s: &Scenario, flow: &Flow) -> Option<String> {
 fn warnings(s: &Scenario) -> Vec<String> {
     let mut warnings = Vec::new();
     for (i, port) in s.ports.iter().enumerate() {
-        if !s.flows.iter().any(|f| f.from == i || f.to == i) {
+        if port.device != Device::Fabric && !s.flows.iter().any(|f| f.from == i || f.to == i) {
             warnings.push(format!("port \"{}\" is used by no flow", port.name));
         }
     }

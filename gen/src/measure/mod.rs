@@ -1,8 +1,10 @@
 //! What is measured: samples that workers fill and the control thread takes apart.
 
 mod latency;
+mod series;
 
 pub use latency::Latency;
+pub use series::{ControlState, QueueSeries, QueueState, RateSeries, Series};
 
 use roce_engine::cc::{DcqcnState, Gaps};
 use roce_engine::transport::{QpCounters, Stages};

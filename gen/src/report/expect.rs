@@ -1,5 +1,6 @@
 //! Expectations: metrics of the result against what the scenario wants.
 
+use super::fabric::FabricResult;
 use super::result::{FlowResult, PortResult};
 use crate::config::{Expect, Scenario};
 use serde::Serialize;
@@ -20,11 +21,16 @@ pub struct ExpectationResult {
 }
 
 /// Judges all expectations.
-pub(super) fn judge(s: &Scenario, flows: &[FlowResult], ports: &[PortResult]) -> Vec<ExpectationResult> {
+pub(super) fn judge(
+    s: &Scenario,
+    flows: &[FlowResult],
+    ports: &[PortResult],
+    fabric: Option<&FabricResult>,
+) -> Vec<ExpectationResult> {
     let judge = |e: &Expect| {
-        let got = value(e, flows, ports);
+        let got = value(e, flows, ports, fabric);
         ExpectationResult {
-            flow: e.flow.map(|f| s.flows[f].name.clone()),
+            flow: s.subject(e).map(str::to_owned),
             metric: e.metric.clone(),
             want: e.text.clone(),
             got,
@@ -34,16 +40,30 @@ pub(super) fn judge(s: &Scenario, flows: &[FlowResult], ports: &[PortResult]) ->
     s.expects.iter().map(judge).collect()
 }
 
-/// The metric of a flow, or of the run: counts and rates add up, of percentiles and shares the
+/// The metric of a flow, of the flows of a table, or of the run: counts and rates add up, of percentiles and shares the
 /// worst counts.
-fn value(e: &Expect, flows: &[FlowResult], ports: &[PortResult]) -> Option<f64> {
-    if let Some(flow) = e.flow {
-        return of_flow(&flows[flow], &e.metric);
-    }
+fn value(
+    e: &Expect,
+    flows: &[FlowResult],
+    ports: &[PortResult],
+    fabric: Option<&FabricResult>,
+) -> Option<f64> {
+    let flows = match e.flow {
+        Some(first) => &flows[first..first + e.flows],
+        None => flows,
+    };
     if let Some(counter) = e.metric.strip_prefix("counters.") {
+        if counter.starts_with("fabric_") {
+            return Some(fabric?.count(counter)? as f64);
+        }
         if !super::result::counter_names().contains(&counter) {
             return Some(ports.iter().map(|p| of_port(p, counter)).sum::<u64>() as f64);
         }
+    }
+    match e.metric.as_str() {
+        "jain" => return jain(flows),
+        "max_min_ratio" => return max_min_ratio(flows),
+        _ => {}
     }
     let all: Vec<f64> = flows.iter().map(|f| of_flow(f, &e.metric)).collect::<Option<_>>()?;
     Some(match e.metric.as_str() {
@@ -52,6 +72,20 @@ fn value(e: &Expect, flows: &[FlowResult], ports: &[PortResult]) -> Option<f64> 
         "elapsed" => all.into_iter().fold(0.0, f64::max),
         _ => all.into_iter().sum(),
     })
+}
+
+/// Jain's index of the flows' goodput: 1 where all have the same, 1/n where one has all.
+fn jain(flows: &[FlowResult]) -> Option<f64> {
+    let sum: f64 = flows.iter().map(|f| f.goodput_gbps).sum();
+    let squares: f64 = flows.iter().map(|f| f.goodput_gbps * f.goodput_gbps).sum();
+    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+}
+
+/// The goodput of the fastest flow to that of the slowest.
+fn max_min_ratio(flows: &[FlowResult]) -> Option<f64> {
+    let all = || flows.iter().map(|f| f.goodput_gbps);
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    (low > 0.0).then(|| high / low)
 }
 
 fn of_flow(f: &FlowResult, metric: &str) -> Option<f64> {

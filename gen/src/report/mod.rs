@@ -1,6 +1,7 @@
 //! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
 
 mod expect;
+mod fabric;
 mod hdr;
 mod injected;
 mod output;
@@ -8,6 +9,7 @@ mod recovery;
 mod result;
 mod table;
 
+pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
 pub(crate) use output::print_progress;
 pub use output::{Outputs, print};
@@ -15,7 +17,7 @@ pub use recovery::{RecoveryResult, StageResult};
 pub use result::{FlowResult, RunResult};
 
 use crate::config::{Scenario, Verb};
-use crate::measure::{FlowStats, Latency};
+use crate::measure::{FlowStats, Latency, Series};
 use crate::run::Environment;
 use roce_engine::cc::Gaps;
 use roce_engine::io::dpdk::PortStats;
@@ -131,6 +133,10 @@ pub struct Finished {
     pub captures: Vec<(String, Capture)>,
     /// What went wrong on purpose, by whatever sent the packets.
     pub injected: Vec<Injected>,
+    /// What switches and cables did.
+    pub fabric: Option<FabricMeasure>,
+    /// How rates and queues went, where that was asked for.
+    pub series: Option<Series>,
     /// Completions that found no room.
     pub cq_overflow: u64,
     /// Why the other process was gone before the end.

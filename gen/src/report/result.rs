@@ -1,6 +1,7 @@
 //! The result: one JSON object, the same for every way to look at it.
 
 use super::expect::{self, ExpectationResult};
+use super::fabric::FabricResult;
 use super::injected::ImpairResult;
 use super::recovery::RecoveryResult;
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
@@ -40,6 +41,9 @@ pub struct RunResult {
     /// What went wrong on purpose, and whether it was seen; left out where nothing did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impairment: Option<ImpairResult>,
+    /// What switches and cables did; left out where there is no fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<FabricResult>,
     /// By worker.
     pub workers: Vec<WorkerResult>,
     /// By expectation.
@@ -51,6 +55,9 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Its name.
     pub name: String,
+    /// The table of the scenario that it belongs to; left out where it is the only flow of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
     /// What it posted.
     pub verb: &'static str,
     /// `rc` or `uc`.
@@ -236,7 +243,8 @@ impl RunResult {
     pub fn of(s: &Scenario, run: &Finished) -> RunResult {
         let flows: Vec<_> = s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
         let ports: Vec<_> = run.ports.iter().map(PortResult::of).collect();
-        let expectations = expect::judge(s, &flows, &ports);
+        let fabric = run.fabric.as_ref().map(FabricResult::of);
+        let expectations = expect::judge(s, &flows, &ports, fabric.as_ref());
         let (balanced, mut reasons) = balance(s, run);
         let impairment = ImpairResult::of(s, run);
         reasons.extend(impairment.iter().flat_map(ImpairResult::failures));
@@ -267,6 +275,7 @@ impl RunResult {
             flows,
             ports,
             impairment,
+            fabric,
             workers: run.workers.iter().map(WorkerResult::of).collect(),
             expectations,
         }
@@ -300,6 +309,7 @@ impl FlowResult {
         let line = m.line_rate.map(|r| r.as_gbps());
         FlowResult {
             name: flow.name.clone(),
+            table: flow.group.clone(),
             verb: flow.verb.as_str(),
             transport: flow.transport.as_str(),
             size_bytes: flow.size,
@@ -359,6 +369,13 @@ impl DcqcnResult {
             alpha: r.sums.2 / f64::from(r.qps),
             cuts: r.cuts,
         }
+    }
+}
+
+impl FlowResult {
+    /// The table of the scenario that it belongs to.
+    pub fn table(&self) -> &str {
+        self.table.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -443,6 +460,7 @@ fn balance(s: &Scenario, run: &Finished) -> (bool, Vec<String>) {
         }
     }
     wrong.extend(lost_cnps(s, run));
+    wrong.extend(run.fabric.as_ref().and_then(FabricResult::failures));
     if run.cq_overflow != 0 {
         wrong.push(format!("{} completions were lost: completion queue full", run.cq_overflow));
     }

@@ -4,20 +4,29 @@ use super::result::{FlowResult, RunResult};
 use roce_engine::units::Duration;
 use std::fmt::{self, Write};
 
+/// More flows or ports than that are summed up.
+const MANY: usize = 32;
+
 impl fmt::Display for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &self.environment;
         writeln!(f, "rocegen {}  DPDK {}  {}", e.rocegen, e.dpdk, e.cpu)?;
         writeln!(f, "memory: {}", e.memory)?;
         writeln!(f)?;
-        rates(f, &self.flows)?;
+        if self.flows.len() > MANY {
+            tables(f, &self.flows)?;
+        } else {
+            rates(f, &self.flows)?;
+            writeln!(f)?;
+            latencies(f, &self.flows)?;
+            recoveries(f, &self.flows)?;
+        }
         writeln!(f)?;
-        latencies(f, &self.flows)?;
-        recoveries(f, &self.flows)?;
-        writeln!(f)?;
-        gaps(f, &self.flows)?;
-        reactions(f, &self.flows)?;
-        for p in &self.ports {
+        if self.flows.len() <= MANY {
+            gaps(f, &self.flows)?;
+            reactions(f, &self.flows)?;
+        }
+        for p in self.ports.iter().filter(|_| self.ports.len() <= MANY) {
             write!(
                 f,
                 "port {:<10} {:<22} tx {:>12}  rx {:>12}  delivered {}  answered {}",
@@ -37,7 +46,10 @@ impl fmt::Display for RunResult {
         if let Some(i) = &self.impairment {
             write!(f, "{i}")?;
         }
-        for w in &self.workers {
+        if let Some(fabric) = &self.fabric {
+            write!(f, "{fabric}")?;
+        }
+        for w in self.workers.iter().filter(|_| self.fabric.is_none()) {
             writeln!(
                 f,
                 "core {:<3} busy {:>5.1} %  turns {}  longest {}",
@@ -59,6 +71,33 @@ impl fmt::Display for RunResult {
         }
         writeln!(f, "verdict: {}", self.verdict)
     }
+}
+
+/// The flows of each table of the scenario together.
+fn tables(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<14} {:>6} {:>12} {:>9} {:>9} {:>9} {:>12} {:>7} {:>7}",
+        "flows of", "count", "goodput sum", "least", "mean", "most", "messages", "failed", "resent"
+    )?;
+    for table in flows.chunk_by(|a, b| a.table() == b.table()) {
+        let goodput = || table.iter().map(|r| r.goodput_gbps);
+        let sum: f64 = goodput().sum();
+        writeln!(
+            f,
+            "{:<14} {:>6} {:>12.3} {:>9.3} {:>9.3} {:>9.3} {:>12} {:>7} {:>7}",
+            table[0].table(),
+            table.len(),
+            sum,
+            goodput().fold(f64::INFINITY, f64::min),
+            sum / table.len() as f64,
+            goodput().fold(0.0, f64::max),
+            table.iter().map(|r| r.messages).sum::<u64>(),
+            table.iter().map(|r| r.messages_failed).sum::<u64>(),
+            table.iter().map(|r| r.retransmits).sum::<u64>(),
+        )?;
+    }
+    Ok(())
 }
 
 fn rates(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {

@@ -187,6 +187,8 @@ pub(super) fn run(
         intervals,
         captures,
         injected,
+        fabric: None,
+        series: None,
         cq_overflow: last.cq_overflow,
         peer_lost,
     }
@@ -385,7 +387,8 @@ impl View {
 
     /// Adds what a worker says.
     pub(crate) fn add(&mut self, core: usize, sample: &Sample) {
-        for more in sample.flows.iter().filter(|f| f.flow < self.flows.len()) {
+        let known = self.flows.len();
+        for more in sample.flows.iter().filter(|f| f.flow < known) {
             self.flows[more.flow].add(&more.stats);
             self.latency[more.flow].add(&more.latency);
             self.gaps[more.flow].add(&more.gaps);

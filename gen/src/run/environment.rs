@@ -140,7 +140,9 @@ pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, Port
                 Device::Ring(n) => DeviceSpec::Ring(*n),
                 Device::Vdev { devargs, .. } => DeviceSpec::Vdev(devargs.clone()),
                 Device::Pci(address) => DeviceSpec::Pci(address.clone()),
-                Device::None | Device::Remote => unreachable!("only local ports are opened"),
+                Device::None | Device::Remote | Device::Fabric => {
+                    unreachable!("only local ports are opened, and a fabric is never run")
+                }
             };
             let mtu = match &port.device {
                 Device::Pci(_) => Some(port.l3_mtu()),

@@ -15,7 +15,7 @@ pub(crate) use judges::{judges, longest_hold};
 pub use ports::list_ports;
 
 use crate::cli::RunArgs;
-use crate::config::{Scenario, validate_cores};
+use crate::config::{Scenario, ScenarioError, validate_cores};
 use crate::machine;
 use crate::plan::Memory;
 use crate::report;
@@ -33,6 +33,10 @@ pub struct EnvironmentError(pub String);
 /// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: nothing was run.
 pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
     let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
+    if scenario.fabric.is_some() {
+        let text = "[fabric]: hosts and switches exist in virtual time only: rocegen sim".to_owned();
+        return Err(ScenarioError { place: scenario.place("fabric", None, None), text }.into());
+    }
     let cores = validate_cores(&scenario, &machine::available_cores())?;
     if let Some(available) = machine::available_memory() {
         Memory::of(&scenario).check(&scenario, available)?;

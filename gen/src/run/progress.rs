@@ -7,6 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use roce_engine::units::Duration;
 use std::io::{IsTerminal, Write, stderr};
 
+/// More flows than that are summed up.
+const MANY: usize = 32;
+
 /// The voice of a run.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -48,6 +51,14 @@ impl Progress {
     ) {
         if self.silent {
             return;
+        }
+        if s.flows.len() > MANY {
+            let sum = |stats: fn(&(FlowStats, FlowStats, Latency)) -> &FlowStats| {
+                flows.iter().map(|f| stats(f).completed).sum::<u64>()
+            };
+            let messages = (sum(|f| &f.1) - sum(|f| &f.0)) as f64 / span.as_secs_f64().max(1e-9);
+            let line = format!("{:>7.1}s {} flows  {messages:>12.0} msg/s", at.as_secs_f64(), s.flows.len());
+            return self.say(&line);
         }
         for (flow, (before, now, latency)) in s.flows.iter().zip(flows) {
             let messages = (now.completed - before.completed) as f64 / span.as_secs_f64().max(1e-9);

@@ -9,6 +9,7 @@ use crate::config::{
 };
 use crate::measure::{Latency, Sample};
 use crate::plan::FlowPlan;
+use crate::random::Random;
 use crate::workload::{
     Buffers, Generator, Lane, LaneSpec, Pace, SharedReceives, Side, buffer_size, front, side_depth,
 };
@@ -32,24 +33,6 @@ use std::sync::atomic::AtomicUsize;
 const PD: Pd = Pd(1);
 /// Frames between two workers of a port.
 const CROSSING_DEPTH: usize = 512;
-
-/// SplitMix64: every random choice of a run comes from its seed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-}
 
 /// A port of the run, ours or not.
 #[derive(Clone, Debug)]
@@ -104,8 +87,19 @@ pub(crate) struct Setup<'a, I: PacketIo> {
     /// By port of the scenario, by share: worker and endpoint.
     shares: Vec<Vec<(usize, usize)>>,
     halves: Vec<FlowHalves>,
+    /// Queue pairs both of whose sides are ours.
+    pairs: Vec<QpPair>,
     seed: u64,
     random: Random,
+}
+
+/// A queue pair of a flow: worker, endpoint on it, and number of each side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QpPair {
+    pub(crate) flow: usize,
+    pub(crate) qp: u32,
+    pub(crate) from: (Sender, Qpn),
+    pub(crate) to: (Sender, Qpn),
 }
 
 impl<'a, I: PacketIo> Setup<'a, I> {
@@ -161,12 +155,27 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             })
             .collect();
         let halves = (0..flows).map(|_| FlowHalves::default()).collect();
-        Setup { scenario, facts, workers, streams: Vec::new(), shares, halves, seed, random }
+        Setup {
+            scenario,
+            facts,
+            workers,
+            streams: Vec::new(),
+            shares,
+            halves,
+            pairs: Vec::new(),
+            seed,
+            random,
+        }
     }
 
     /// What became of the ports.
     pub(crate) fn facts(&self) -> &[PortFacts] {
         &self.facts
+    }
+
+    /// The queue pairs that were connected, both of whose sides are ours.
+    pub(crate) fn pairs(&self) -> &[QpPair] {
+        &self.pairs
     }
 
     /// Makes the queue pairs and buffers of all our sides.
@@ -309,6 +318,14 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                 if self.scenario.rules().next().is_some() {
                     self.note_streams((f, q), (from, from_info), (to, to_info));
                 }
+                if let (Some(from), Some(to)) = (from, to) {
+                    self.pairs.push(QpPair {
+                        flow: f,
+                        qp: q,
+                        from: (from.at, from.qpn),
+                        to: (to.at, to.qpn),
+                    });
+                }
                 if let Some(half) = from {
                     self.connect_half(f, q, Side::Sender, half, to_info, (pacers.as_ref(), &control));
                 }
@@ -434,6 +451,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             depth: side_depth(flow, side),
             verify: flow.verify,
             messages: flow.messages,
+            after: flow.after.filter(|_| side == Side::Sender),
             pace,
             local: half.buffers,
             remote,

@@ -1,12 +1,14 @@
 //! From a scenario to hosts and a network.
 
-use crate::config::{Device, Scenario};
+use crate::config::{Device, Fabric, Flow, Recovery, Scenario};
 use crate::measure::{Latency, Sample};
 use crate::run::judges;
-use crate::run::setup::{OpenedPort, PortFacts, Setup};
+use crate::run::setup::{OpenedPort, PortFacts, QpPair, Setup};
 use crate::workload::Generator;
 use anyhow::Result;
-use roce_engine::fabric::{BufferSpec, Cable, Framing, Network, Node, PortId, Service, Station, SwitchSpec};
+use roce_engine::fabric::{
+    BufferSpec, Cable, Framing, Network, Node, Parts, Plan, PortId, Service, Station, SwitchSpec,
+};
 use roce_engine::sim::{HostId, PortRef, SimFrame, SimPort, World};
 use roce_engine::units::{Duration, Rate};
 use roce_engine::wire::{Gid, MAX_HEADERS};
@@ -25,6 +27,9 @@ pub(super) struct Built {
     pub(super) hosts: Vec<Host>,
     pub(super) wires: Vec<Wire>,
     pub(super) facts: Vec<PortFacts>,
+    /// The switches, where there is a fabric.
+    pub(super) plan: Option<Plan>,
+    pub(super) pairs: Vec<QpPair>,
     pub(super) finished: Arc<AtomicUsize>,
     pub(super) seed: u64,
 }
@@ -43,9 +48,11 @@ pub(super) struct Wire {
     pub(super) last: PortId,
 }
 
-/// Whether nobody looks at payload: neither a check of every byte nor a fault that may change one.
+/// Whether nobody looks at payload: neither a check of every byte, nor a fault that may change one,
+/// nor selective repeat, whose acknowledgements tell in theirs what has come.
 pub(super) fn headers_only(s: &Scenario) -> bool {
-    s.impairs.is_empty() && s.flows.iter().all(|f| !f.verify)
+    let looks = |f: &Flow| f.verify || f.recovery == Recovery::SelectiveRepeat;
+    s.impairs.is_empty() && !s.flows.iter().any(looks)
 }
 
 /// Builds the world of a scenario.
@@ -53,12 +60,22 @@ pub(super) fn headers_only(s: &Scenario) -> bool {
 /// # Errors
 /// A [`crate::config::ScenarioError`]: ports that no cable can join.
 pub(super) fn build(s: &Scenario) -> Result<Built> {
-    let seed = s.run.seed.unwrap_or(super::SEED);
+    let seed = s.run.seed.unwrap_or(crate::config::SEED);
     let mut net = Network::default();
-    let (wires, port_rate) = cables(s, &mut net)?;
+    let (wires, port_rate, plan) = match &s.fabric {
+        Some(fabric) => {
+            let plan = switches(s, fabric, seed, &mut net);
+            let wire = |station| Wire { station, last: net.port_of(station) };
+            let wires = (0..s.ports.len()).map(|i| wire(Station(i as u32))).collect();
+            (wires, fabric.rate, Some(plan))
+        }
+        None => {
+            let (wires, rate) = cables(s, &mut net)?;
+            (wires, rate, None)
+        }
+    };
     let finished = Arc::new(AtomicUsize::new(0));
-    let payload = s.flows.iter().map(|f| f.mtu.bytes()).max().unwrap_or(4096);
-    let max_frame = (payload + MAX_HEADERS + 8).next_multiple_of(64);
+    let max_frame = max_frame(s);
     let hollow = headers_only(s);
     let port = |speed: Option<u64>| match hollow {
         true => SimPort::headers_only(max_frame, speed),
@@ -75,8 +92,12 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
     setup.create()?;
     setup.connect(&[])?;
     let facts = setup.facts().to_vec();
+    let pairs = setup.pairs().to_vec();
     let (plans, seed, streams) = setup.finish();
     let mut world = World::new(net);
+    if s.fabric.as_ref().is_some_and(|f| f.hash_queue_pairs) {
+        world.hash_queue_pairs();
+    }
     let mut hosts = Vec::new();
     for (port, plan) in plans.into_iter().enumerate() {
         let id = world.add_host(Worker::new(plan.endpoints, plan.app));
@@ -87,7 +108,35 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
     for ((port, _), judge) in judges(s, seed, streams) {
         world.impair(wires[port].last, judge);
     }
-    Ok(Built { world, hosts, wires, facts, finished, seed })
+    Ok(Built { world, hosts, wires, facts, plan, pairs, finished, seed })
+}
+
+/// The largest frame of a scenario.
+fn max_frame(s: &Scenario) -> usize {
+    let payload = s.flows.iter().map(|f| f.mtu.bytes()).max().unwrap_or(4096);
+    (payload + MAX_HEADERS + 8).next_multiple_of(64)
+}
+
+/// Builds the switches of a fabric and its cables.
+fn switches(s: &Scenario, fabric: &Fabric, seed: u64, net: &mut Network<SimFrame>) -> Plan {
+    let cable = |rate, delay| Cable { rate, delay, framing: Framing::ETHERNET };
+    let switch = SwitchSpec {
+        buffer: fabric.buffer,
+        lossless: fabric.lossless,
+        headroom: fabric.headroom,
+        max_frame: max_frame(s) as u32,
+        service: fabric.service,
+        marking: fabric.marking,
+        seed,
+        watchdog: fabric.watchdog,
+    };
+    let parts = Parts {
+        edge: cable(fabric.rate, fabric.delay),
+        trunk: cable(fabric.trunk_rate, fabric.trunk_delay),
+        switch,
+        same_seed: fabric.same_seed,
+    };
+    fabric.topology.build(net, &parts)
 }
 
 /// Joins the two ends of each ring by the link of the scenario; the rate of the ports.

@@ -150,7 +150,7 @@ impl Cliff {
             verdict: "pass",
             reasons: Vec::new(),
             scenario: s.file.display().to_string(),
-            seed: s.run.seed.unwrap_or(super::SEED),
+            seed: s.run.seed.unwrap_or(crate::config::SEED),
             link_gbps: 0.0,
             points: Vec::new(),
             tails: Vec::new(),

@@ -3,6 +3,9 @@
 mod build;
 mod chart;
 mod cliff;
+mod fabric;
+mod plot;
+mod sampler;
 mod world;
 
 pub use cliff::{Cliff, Point, Tail};
@@ -14,10 +17,8 @@ use crate::plan::Memory;
 use crate::report::{self, Outputs};
 use crate::{machine, run::EnvironmentError};
 use anyhow::Result;
+use std::path::Path;
 use std::process::ExitCode;
-
-/// The seed of a scenario that has none: nothing is left to chance in virtual time.
-pub const SEED: u64 = 1;
 
 /// Simulates a scenario and reports; the exit code is the verdict.
 ///
@@ -36,23 +37,29 @@ pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
     let outputs = Outputs::for_sim(args.json, args.out.as_deref())?;
     let Some(sweep) = &scenario.cliff else {
         let judged = simulate(&scenario, quiet)?;
+        if let (Some(dir), Some(series)) = (&args.out, &judged.run.series) {
+            put(dir, "rates.csv", &series.rates_csv())?;
+            put(dir, "queues.csv", &series.queues_csv())?;
+            put(dir, "rates.svg", &plot::rates(series)?)?;
+            put(dir, "queues.svg", &plot::queues(series)?)?;
+        }
         outputs.write(&scenario, &judged)?;
         return Ok(judged.exit_code());
     };
     let cliff = Cliff::of(&scenario, sweep, quiet)?;
     if let Some(dir) = &args.out {
-        let put = |name: &str, text: &str| {
-            let path = dir.join(name);
-            std::fs::write(&path, text)
-                .map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))
-        };
-        put("cliff.json", &(serde_json::to_string_pretty(&cliff)? + "\n"))?;
-        put("cliff.csv", &cliff.csv())?;
-        put("cliff.txt", &cliff.to_string())?;
-        put("cliff.svg", &chart::draw(&cliff)?)?;
-        put("scenario.toml", &scenario.text)?;
+        put(dir, "cliff.json", &(serde_json::to_string_pretty(&cliff)? + "\n"))?;
+        put(dir, "cliff.csv", &cliff.csv())?;
+        put(dir, "cliff.txt", &cliff.to_string())?;
+        put(dir, "cliff.svg", &chart::draw(&cliff)?)?;
+        put(dir, "scenario.toml", &scenario.text)?;
     }
     let text = if args.json { serde_json::to_string_pretty(&cliff)? + "\n" } else { cliff.to_string() };
     report::print(&text)?;
     Ok(if cliff.passed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn put(dir: &Path, name: &str, text: &str) -> Result<(), EnvironmentError> {
+    let path = dir.join(name);
+    std::fs::write(&path, text).map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))
 }

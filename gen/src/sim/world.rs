@@ -1,6 +1,8 @@
 //! The phases of a scenario in virtual time.
 
 use super::build::{Built, Host, build};
+use super::fabric::{self, Named};
+use super::sampler::Sampler;
 use crate::config::Scenario;
 use crate::measure::{FlowStats, Latency, Sample};
 use crate::report::{Finished, Injected, Interval, Judged, PortMeasure, WorkerMeasure};
@@ -9,17 +11,31 @@ use crate::run::progress::Progress;
 use crate::run::{Environment, EnvironmentError, longest_hold};
 use crate::workload::Command;
 use anyhow::Result;
+use roce_engine::fabric::{Priority, Station};
 use roce_engine::io::dpdk::PortStats;
+use roce_engine::io::{Clock, MonotonicClock};
 use roce_engine::units::{Duration, Instant};
 use std::sync::atomic::Ordering;
 
 /// The steps in which a drain, or a run that ends with its messages, looks whether it is over.
 const STEP: Duration = Duration::from_micros(100);
 
+/// How often it is said how far a run is, by the clock on the wall.
+const TELL: Duration = Duration::from_secs(2);
+
 /// A scenario in virtual time.
 struct Simulation<'a> {
     scenario: &'a Scenario,
     built: Built,
+    /// The ports of the fabric, and the line time that each had used when measuring began, and ended.
+    named: Vec<Named>,
+    line_times: [Vec<u64>; 2],
+    sampler: Option<Sampler>,
+    /// Pauses that begin and end, the next one last.
+    storms: Vec<(Instant, Station, Priority, bool)>,
+    clock: MonotonicClock,
+    /// When it was last said how far the run is, and how many packets there had been.
+    told: (Instant, u64),
     intervals: Vec<Interval>,
     progress: Progress,
 }
@@ -31,7 +47,20 @@ struct Simulation<'a> {
 pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
     let built = build(scenario)?;
     let progress = Progress::new(quiet, scenario.run.duration.map(|d| d + warmup(scenario)));
-    let mut sim = Simulation { scenario, built, intervals: Vec::new(), progress };
+    let named = fabric::named(scenario, &built);
+    let sampler = Sampler::new(scenario, &built, &named);
+    let mut sim = Simulation {
+        scenario,
+        built,
+        named,
+        line_times: Default::default(),
+        sampler,
+        storms: storms(scenario),
+        clock: MonotonicClock::new(),
+        told: (Instant::ZERO, 0),
+        intervals: Vec::new(),
+        progress,
+    };
     let (base, end, last) = sim.phases()?;
     sim.progress.end();
     let flows = flow_measures(scenario, &sim.built.facts, (&base, &end, &last), &sim.intervals, None);
@@ -39,6 +68,8 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
     let workers = last.workers.iter().zip(&base.workers);
     let workers =
         workers.map(|((core, load), (_, before))| WorkerMeasure::between(*core, before, load)).collect();
+    let busy: Vec<u64> = sim.line_times[1].iter().zip(&sim.line_times[0]).map(|(b, a)| b - a).collect();
+    let fabric = fabric::measure(scenario, &sim.built, &sim.named, &busy, end.at.since(base.at));
     let injected = ports.iter().enumerate().filter_map(|(port, measure)| sim.injected(port, measure));
     Ok(Finished {
         seed: sim.built.seed,
@@ -51,6 +82,8 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
         workers,
         intervals: sim.intervals,
         captures: Vec::new(),
+        fabric,
+        series: sim.sampler.map(Sampler::end),
         cq_overflow: last.cq_overflow,
         peer_lost: None,
     }
@@ -69,6 +102,7 @@ impl Simulation<'_> {
             self.advance(self.built.world.now() + warmup(s));
             base = self.sample(Command::Sample)?;
         }
+        self.line_times[0] = fabric::line_times(&self.built, &self.named);
         let end_at = s.run.duration.map(|d| base.at + d);
         let mut view = base.clone();
         while !self.is_over() && end_at.is_none_or(|end| view.at < end) {
@@ -79,6 +113,7 @@ impl Simulation<'_> {
             view = now;
         }
         let end = view;
+        self.line_times[1] = fabric::line_times(&self.built, &self.named);
         for host in 0..self.built.hosts.len() {
             self.built.world.command(self.built.hosts[host].id, Command::StopPosting);
         }
@@ -102,11 +137,33 @@ impl Simulation<'_> {
 
     /// Lets time pass, but not when the run is over.
     fn advance(&mut self, until: Instant) {
-        if self.scenario.flows.iter().all(|f| f.messages.is_none()) {
-            return self.built.world.run_until(until);
+        let endless = self.scenario.flows.iter().all(|f| f.messages.is_none());
+        while self.built.world.now() < until && (endless || !self.is_over()) {
+            let storm = self.storms.last().map_or(Instant::FAR, |s| s.0);
+            let sample = self.sampler.as_ref().map_or(Instant::FAR, Sampler::next);
+            let step = until.min(self.built.world.now() + STEP);
+            self.built.world.run_until(step.min(sample).min(storm));
+            let now = self.built.world.now();
+            while let Some((_, station, priority, on)) = self.storms.pop_if(|s| s.0 <= now) {
+                self.built.world.net_mut().assert_pause(station, priority, on);
+            }
+            if let Some(sampler) = &mut self.sampler {
+                sampler.sample(&self.built, &self.named);
+            }
+            self.tell();
         }
-        while self.built.world.now() < until && !self.is_over() {
-            self.built.world.run_until(until.min(self.built.world.now() + STEP));
+    }
+
+    /// Says now and then how far the run is.
+    fn tell(&mut self) {
+        let (now, packets) = (self.clock.now(), self.built.world.packets());
+        let span = now.since(self.told.0);
+        if span >= TELL {
+            let rate = (packets - self.told.1) as f64 / span.as_secs_f64();
+            self.told = (now, packets);
+            let at = self.built.world.now();
+            let line = format!("simulated {}  {:.2} M packet events/s", at.since(Instant::ZERO), rate / 1e6);
+            self.progress.say(&line);
         }
     }
 
@@ -166,4 +223,19 @@ impl Simulation<'_> {
         let before = measure.counters.tx_packets - measure.tail_dropped - judged.judged;
         Some(Injected::of(port, self.built.world.impairment(last)?, before as usize + held))
     }
+}
+
+/// When pauses begin and end, the first one last.
+fn storms(s: &Scenario) -> Vec<(Instant, Station, Priority, bool)> {
+    let mut all: Vec<_> = s
+        .storms
+        .iter()
+        .flat_map(|storm| {
+            let begin = Instant::ZERO + storm.at;
+            let station = Station(storm.port as u32);
+            [(begin, station, storm.priority, true), (begin + storm.span, station, storm.priority, false)]
+        })
+        .collect();
+    all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    all
 }

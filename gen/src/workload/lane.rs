@@ -1,7 +1,7 @@
 //! A lane: one side of one queue pair of a flow.
 
 use super::pattern;
-use crate::config::{Flow, Transport, Verb};
+use crate::config::{After, Flow, Transport, Verb};
 use roce_engine::io::{BURST, PacketIo};
 use roce_engine::units::{Instant, Mtu, Qpn};
 use roce_engine::verbs::{Datagram, GRH_LEN, MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge, Srqn};
@@ -161,6 +161,8 @@ pub struct LaneSpec {
     pub verify: bool,
     /// Messages to send.
     pub messages: Option<u64>,
+    /// What its messages wait for, by steps.
+    pub after: Option<After>,
     /// When messages are due; as soon as there is room when left out.
     pub pace: Option<Pace>,
     /// The buffers of this side.
@@ -229,12 +231,15 @@ pub struct Lane {
     dead: bool,
     blocked: bool,
     finish_noted: bool,
+    /// Messages that it may post so far.
+    allowed: u64,
 }
 
 impl Lane {
     /// A lane at rest.
     pub fn new(spec: LaneSpec) -> Lane {
         let depth = if spec.side == Side::Sender { spec.depth as usize } else { 0 };
+        let allowed = spec.after.map_or(u64::MAX, |a| a.pieces);
         Lane {
             spec,
             flow: 0,
@@ -245,6 +250,7 @@ impl Lane {
             dead: false,
             blocked: false,
             finish_noted: false,
+            allowed,
         }
     }
 
@@ -320,6 +326,19 @@ impl Lane {
         self.dead = true;
     }
 
+    /// The flow whose messages it waits for.
+    pub(super) fn after(&self) -> Option<usize> {
+        Some(self.spec.after?.flow)
+    }
+
+    /// So many messages have come that it may wait for.
+    #[inline]
+    pub(super) fn allow_after(&mut self, received: u64) {
+        if let Some(after) = self.spec.after {
+            self.allowed = (received / after.pieces + 1) * after.pieces;
+        }
+    }
+
     pub(super) fn is_paced(&self) -> bool {
         self.spec.pace.is_some()
     }
@@ -384,10 +403,11 @@ impl Lane {
     #[inline]
     pub(super) fn post<I: PacketIo>(&mut self, due: Instant, endpoint: &mut Endpoint<I>) -> bool {
         let s = &self.spec;
-        if !self.is_sender() || self.is_over() || self.due.len() >= s.depth as usize {
+        let number = self.posted;
+        if !self.is_sender() || self.is_over() || self.due.len() >= s.depth as usize || number >= self.allowed
+        {
             return false;
         }
-        let number = self.posted;
         let addr = s.local.at(number % s.local.slots);
         let raddr = s.remote.at(number % s.remote.slots);
         let rkey = s.remote.key;

@@ -38,6 +38,8 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Generator {
     lanes: Vec<Lane>,
+    /// By lane: the one that waits for what it receives.
+    followers: Vec<u32>,
     /// The flows that the lanes belong to.
     flows: Vec<FlowSample>,
     /// What each flow's latencies begin with.
@@ -72,6 +74,7 @@ impl Generator {
     ) -> Generator {
         Generator {
             lanes: Vec::new(),
+            followers: Vec::new(),
             flows: Vec::new(),
             empty,
             by_slot: vec![Vec::new(); ports.len()],
@@ -108,7 +111,18 @@ impl Generator {
     }
 
     /// Prepares the buffers of all lanes and posts their receive requests.
-    pub fn prepare<I: PacketIo>(&self, endpoints: &mut [Endpoint<I>]) {
+    pub fn prepare<I: PacketIo>(&mut self, endpoints: &mut [Endpoint<I>]) {
+        self.followers = vec![NO_LANE; self.lanes.len()];
+        for (index, lane) in self.lanes.iter().enumerate() {
+            let Some(flow) = lane.after() else { continue };
+            let awaited = self
+                .lanes
+                .iter()
+                .position(|l| !l.is_sender() && l.flow_of_scenario() == flow && l.index() == lane.index());
+            if let Some(awaited) = awaited {
+                self.followers[awaited] = index as u32;
+            }
+        }
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.prepare(number as u32, &mut endpoints[lane.endpoint()]);
         }
@@ -194,7 +208,13 @@ impl Generator {
     }
 
     /// A receive request of ours completed.
-    fn on_received<I: PacketIo>(&mut self, index: u32, endpoint: &mut Endpoint<I>, done: &Completion) {
+    fn on_received<I: PacketIo>(
+        &mut self,
+        now: Instant,
+        index: u32,
+        endpoint: &mut Endpoint<I>,
+        done: &Completion,
+    ) {
         let id = ReceiveId::unpack(done.wr_id);
         if done.status != CompletionStatus::Success {
             // Others go on with what this queue pair had taken.
@@ -217,6 +237,23 @@ impl Generator {
             stats.received -= 1;
         }
         self.lanes[id.lane as usize].repost(id, endpoint);
+        self.follow(now, index, endpoint);
+    }
+
+    /// Something was received: posts what waited for it.
+    #[inline]
+    fn follow<I: PacketIo>(&mut self, now: Instant, index: u32, endpoint: &mut Endpoint<I>) {
+        let follower = self.followers[index as usize];
+        if follower == NO_LANE {
+            return;
+        }
+        let received = self.lanes[index as usize].received();
+        let lane = &mut self.lanes[follower as usize];
+        lane.allow_after(received);
+        if self.posting {
+            let posted = lane.fill_pipe(now, endpoint);
+            self.flows[lane.flow()].stats.posted += posted;
+        }
     }
 
     fn lane_of(&self, endpoint: usize, qpn: Qpn) -> Option<u32> {
@@ -357,18 +394,19 @@ impl<I: PacketIo> Application<I> for Generator {
     fn on_completion(&mut self, now: Instant, index: usize, endpoint: &mut Endpoint<I>, done: &Completion) {
         let Some(lane) = self.lane_of(index, done.qpn) else { return };
         match done.opcode {
-            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => self.on_received(lane, endpoint, done),
+            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => self.on_received(now, lane, endpoint, done),
             _ => self.on_sent(now, lane, endpoint, done),
         }
     }
 
     #[inline]
-    fn on_event(&mut self, _: Instant, index: usize, endpoint: &mut Endpoint<I>, qpn: Qpn, event: QpEvent) {
+    fn on_event(&mut self, now: Instant, index: usize, endpoint: &mut Endpoint<I>, qpn: Qpn, event: QpEvent) {
         let QpEvent::WriteExecuted { va, len } = event else { return };
-        let Some(lane) = self.lane_of(index, qpn) else { return };
-        let lane = &mut self.lanes[lane as usize];
+        let Some(number) = self.lane_of(index, qpn) else { return };
+        let lane = &mut self.lanes[number as usize];
         let received = lane.receive(lane.written_at(va, len), endpoint);
         note_received(&mut self.flows[lane.flow()].stats, lane.index(), &received);
+        self.follow(now, number, endpoint);
     }
 
     #[inline]

@@ -266,6 +266,11 @@ impl<F> Network<F> {
         Duration::from_nanos((port.paused_ps[priority.index()] + under_way) / 1000)
     }
 
+    /// Whether some priority of a port may not be sent now.
+    pub fn is_paused(&self, port: PortId) -> bool {
+        self.ports[port.0 as usize].paused != 0
+    }
+
     /// Bytes that wait at a port.
     pub fn queued(&self, port: PortId, priority: Priority) -> u64 {
         self.ports[port.0 as usize].queues[priority.index()].bytes
