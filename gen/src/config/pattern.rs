@@ -263,14 +263,14 @@ mod tests {
     #[test]
     fn what_is_wrong() {
         let error = |flow: &str| parse(flow).unwrap_err();
-        insta::assert_snapshot!(error("from = \"h[0-4].n0\"\nto = \"h0.n1\""), @"");
-        insta::assert_snapshot!(error("from = \"h[0-\"\nto = \"h0.n1\""), @"");
-        insta::assert_snapshot!(error("from = \"h[0,0].n0\"\nto = \"h0.n1\""), @"");
-        insta::assert_snapshot!(error("among = \"h[0-3].n0\"\nfrom = \"h0.n0\"\npattern = \"ring\""), @"");
-        insta::assert_snapshot!(error("among = \"h0.n0\"\npattern = \"ring\""), @"");
-        insta::assert_snapshot!(error("among = \"h[0-3].n0\""), @"");
-        insta::assert_snapshot!(error("from = \"h[0-1].n0\"\nto = \"h[0-3].n1\"\npattern = \"pairs\""), @"");
-        insta::assert_snapshot!(error("from = \"h0.n0\"\nto = \"h1.n0\"\npieces = 4"), @"");
-        insta::assert_snapshot!(error("among = \"h[0-3].n0\"\npattern = \"all-reduce\"\nrate = \"1kmsg/s\""), @"");
+        insta::assert_snapshot!(error("from = \"h[0-4].n0\"\nto = \"h0.n1\""), @r#"x.toml:12: flow "x": key "from": "h[0-4].n0": "h4.n0": no such port; did you mean "h0.n0"?"#);
+        insta::assert_snapshot!(error("from = \"h[0-\"\nto = \"h0.n1\""), @r#"x.toml:12: flow "x": key "from": "h[0-": a range is written as in "h[0-3]" or "h[0-3,8]""#);
+        insta::assert_snapshot!(error("from = \"h[0,0].n0\"\nto = \"h0.n1\""), @r#"x.toml:12: flow "x": key "from": "h[0,0].n0": names port "h0.n0" twice"#);
+        insta::assert_snapshot!(error("among = \"h[0-3].n0\"\nfrom = \"h0.n0\"\npattern = \"ring\""), @r#"x.toml:14: flow "x": keys "from" (line 13) and "pattern": this pattern is about the ports of one list: among = "h[0-7]""#);
+        insta::assert_snapshot!(error("among = \"h0.n0\"\npattern = \"ring\""), @r#"x.toml:12: flow "x": key "among": "h0.n0": names one port; a flow joins two"#);
+        insta::assert_snapshot!(error("among = \"h[0-3].n0\""), @r#"x.toml:12: flow "x": key "among": "h[0-3].n0": belongs to pattern = "ring", "permutation" or "all-reduce""#);
+        insta::assert_snapshot!(error("from = \"h[0-1].n0\"\nto = \"h[0-3].n1\"\npattern = \"pairs\""), @r#"x.toml:13: flow "x": keys "from" (line 12) and "to": pairs need two lists of the same length: 2 and 4"#);
+        insta::assert_snapshot!(error("from = \"h0.n0\"\nto = \"h1.n0\"\npieces = 4"), @r#"x.toml:14: flow "x": key "pieces": 4: belongs to pattern = "all-reduce""#);
+        insta::assert_snapshot!(error("among = \"h[0-3].n0\"\npattern = \"all-reduce\"\nrate = \"1kmsg/s\""), @r#"x.toml:14: flow "x": keys "pattern" (line 13) and "rate": messages wait for those before them, not for the clock"#);
     }
 }

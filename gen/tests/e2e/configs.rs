@@ -277,7 +277,16 @@ fn no_file_is_left_out() {
         "receive-queues",
         "rocev1",
     ];
-    let elsewhere = ["loss-cliff", "tap"];
+    let elsewhere = [
+        "loss-cliff",
+        "tap",
+        "dcqcn-two-flows",
+        "incast-16",
+        "victim-flow",
+        "pfc-storm",
+        "ecmp-entropy",
+        "cluster-200",
+    ];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
     known.sort();
     assert_eq!(names, known);
