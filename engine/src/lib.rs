@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cc;
+pub mod cm;
 pub mod fabric;
 pub mod io;
 pub mod sim;
