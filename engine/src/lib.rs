@@ -10,6 +10,7 @@ pub mod cc;
 pub mod cm;
 pub mod fabric;
 pub mod io;
+pub mod net;
 pub mod sim;
 pub mod transport;
 pub mod units;

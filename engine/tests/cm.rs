@@ -59,6 +59,32 @@ fn messages_of_linux_are_read_and_written_byte_for_byte() {
     }
 }
 
+/// A REQ tells the called side where to begin, a REP the caller.
+#[test]
+fn first_packets_begin_where_the_other_side_was_told() {
+    let file = File::open(data("captures/cm_rping.pcap")).unwrap();
+    let mut reader = PcapReader::new(file).unwrap();
+    let (mut told, mut begun) = (Vec::new(), Vec::new());
+    while let Some(frame) = reader.next_packet() {
+        let frame = frame.unwrap();
+        let Ok(packet) = classify(&frame.data) else { continue };
+        if packet.bth.dest_qp == Qpn::GSI {
+            match Message::of(&Mad::parse(packet.payload()).unwrap()).unwrap() {
+                // Who is told, and where it is to begin.
+                Message::Req(m) => told.push((packet.dst(), m.psn)),
+                Message::Rep(m) => told.push((packet.dst(), m.psn)),
+                _ => {}
+            }
+        } else if !packet.info.is_response() && begun.iter().all(|(from, _)| *from != packet.src()) {
+            begun.push((packet.src(), packet.bth.psn));
+        }
+    }
+    assert_eq!(told.len(), 2);
+    for first in told {
+        assert!(begun.contains(&first), "{first:?} {begun:?}");
+    }
+}
+
 #[test]
 fn messages_of_the_vectors() {
     let text = std::fs::read_to_string(data("cm-mad-vectors.json")).unwrap();

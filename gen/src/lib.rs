@@ -5,7 +5,8 @@
 //! the scenario puts on the wire, [`machine`] what this computer has to offer, and [`check`] prints
 //! both without starting anything.  [`run`] starts it: ports, workers and queue pairs; [`workload`]
 //! posts and checks messages on the workers, [`measure`] is what they count, [`report`] what is said
-//! in the end.  [`sim`] runs it in virtual time instead.  [`cli`] holds the command line.
+//! in the end.  [`sim`] runs it in virtual time instead.  [`station`] is a port for what
+//! talks to programs that are not rocegen: [`perftest`], [`rping`], [`serve`].  [`cli`] holds the command line.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -13,9 +14,13 @@ pub mod cli;
 pub mod config;
 pub mod machine;
 pub mod measure;
+pub mod perftest;
 pub mod plan;
 mod random;
 pub mod report;
+pub mod rping;
 pub mod run;
+pub mod serve;
 pub mod sim;
+pub mod station;
 pub mod workload;

@@ -6,8 +6,11 @@ use log::LevelFilter;
 use roce_gen::check;
 use roce_gen::cli::{Cli, Command};
 use roce_gen::config::ScenarioError;
+use roce_gen::perftest::{self, PerftestArgs};
 use roce_gen::report::print;
+use roce_gen::rping;
 use roce_gen::run;
+use roce_gen::serve;
 use roce_gen::sim;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,6 +42,9 @@ fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
             print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Perftest(args) => perftest::perftest(&PerftestArgs::of(args.words)),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Rping(args) => rping::rping(&args),
         Command::Ports(args) => {
             print(&run::list_ports(&args, level >= LevelFilter::Debug)?)?;
             Ok(ExitCode::SUCCESS)

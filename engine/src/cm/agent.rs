@@ -66,7 +66,7 @@ pub struct Connect {
     pub service: ServiceId,
     /// This side's queue pair.
     pub qpn: Qpn,
-    /// The PSN of its first request.
+    /// The PSN at which the peer is to begin to send.
     pub psn: Psn,
     /// The path MTU.
     pub mtu: Mtu,
@@ -93,7 +93,7 @@ pub struct Connect {
 pub struct Accept {
     /// This side's queue pair, which takes requests from now on.
     pub qpn: Qpn,
-    /// The PSN of its first request.
+    /// The PSN at which the peer is to begin to send.
     pub psn: Psn,
     /// READs and atomics of the peer's that this side has resources for.
     pub responder_resources: u8,

@@ -63,7 +63,7 @@ pub struct Req {
     pub transport: Service,
     /// Whether the caller's responder gives end-to-end credits.
     pub flow_control: bool,
-    /// The PSN of the caller's first request.
+    /// The PSN at which the called side is to begin to send.
     pub psn: Psn,
     /// How long the caller may take to answer, as above.
     pub local_response_timeout: u8,
@@ -121,7 +121,7 @@ pub struct Rep {
     pub qkey: u32,
     /// The called side's queue pair.
     pub qpn: Qpn,
-    /// The PSN of its first request.
+    /// The PSN at which the caller is to begin to send.
     pub psn: Psn,
     /// READs and atomics of the caller's that it has resources for.
     pub responder_resources: u8,

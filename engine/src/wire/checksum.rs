@@ -3,7 +3,7 @@
 /// The ones' complement sum of `bytes` as big-endian 16-bit words, an odd last byte padded with
 /// zero, not folded and not complemented.  At most 2^48 bytes.
 #[inline]
-pub(super) fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     // A 32-bit word adds the same as its two halves, modulo 2^16 - 1.
     let mut total: u64 = words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum();
@@ -15,7 +15,7 @@ pub(super) fn sum(bytes: &[u8]) -> u64 {
 
 /// The sum reduced to 16 bits.
 #[inline]
-pub(super) fn fold(mut total: u64) -> u16 {
+pub(crate) fn fold(mut total: u64) -> u16 {
     total = (total & 0xFFFF_FFFF) + (total >> 32);
     total = (total & 0xFFFF) + ((total >> 16) & 0xFFFF) + (total >> 32);
     total = (total & 0xFFFF) + (total >> 16);

@@ -16,7 +16,7 @@ mod addr;
 mod aeth;
 mod atomic;
 mod bth;
-mod checksum;
+pub(crate) mod checksum;
 mod deth;
 mod drop_reason;
 mod ecn;

@@ -1,5 +1,6 @@
 //! An endpoint: one port, its queue pairs and its memory, on one worker.
 
+mod host;
 mod pauses;
 
 use super::counters::EndpointCounters;
@@ -7,6 +8,7 @@ use super::table::{Owner, QpTable};
 use super::wheel::TimerWheel;
 use crate::cc::{NotificationConfig, NotificationPoint, PauseConfig, PausePoint, PriorityMap};
 use crate::io::{BURST, Frame, FrameMut, PacketIo};
+use crate::net::Host;
 use crate::transport::{QpConfig, QueuePair, Recovery, Transmit, Verdict};
 use crate::units::{Duration, Instant, Qpn};
 use crate::verbs::{
@@ -131,6 +133,7 @@ pub struct Endpoint<I: PacketIo> {
     pause: Option<PausePoint>,
     counters: EndpointCounters,
     crossing: Option<Crossing<I::Rx>>,
+    host: Option<Box<Host>>,
     spare: ArrayVec<I::Tx, BURST>,
     batch: ArrayVec<I::Tx, BURST>,
     icrc_turn: u32,
@@ -168,6 +171,7 @@ impl<I: PacketIo> Endpoint<I> {
             pause: config.pause.map(PausePoint::new),
             counters: EndpointCounters::default(),
             crossing,
+            host: None,
             spare: ArrayVec::new(),
             batch: ArrayVec::new(),
             icrc_turn: 0,
@@ -348,7 +352,7 @@ impl<I: PacketIo> Endpoint<I> {
         let goes_on = self.batch.is_empty() && !self.ready.is_empty() && self.again != Instant::FAR;
         let again = goes_on.then_some(self.again);
         let pause = self.pause.as_ref().and_then(PausePoint::next_at);
-        [again, self.wheel.next_at(), pause].into_iter().flatten().min()
+        [again, self.wheel.next_at(), pause, self.host_wake()].into_iter().flatten().min()
     }
 
     /// Receives a burst; how many frames.
@@ -390,6 +394,12 @@ impl<I: PacketIo> Endpoint<I> {
             }
             self.touch(local);
         }
+        if let Some(host) = &mut self.host {
+            if host.next_deadline().is_some_and(|at| at <= now) {
+                host.on_deadline(now);
+                fired += 1;
+            }
+        }
         fired
     }
 
@@ -401,6 +411,9 @@ impl<I: PacketIo> Endpoint<I> {
         let mut looks = self.ready.len();
         self.again = Instant::FAR;
         self.transmit_pause(now);
+        if self.host.as_ref().is_some_and(|host| host.has_output()) {
+            left -= self.transmit_host(left);
+        }
         while looks > 0 {
             if left == 0 {
                 self.again = now;
@@ -529,13 +542,13 @@ impl<I: PacketIo> Endpoint<I> {
         };
         let verdict = match found {
             Err(DropReason::NonRoce) => match self.take_other(now, bytes) {
-                Some(reason) => Verdict::Dropped(reason),
+                Some(_) => self.non_roce(now, frame),
                 None => return None,
             },
             Err(reason) => Verdict::Dropped(reason),
             Ok(p) if !self.vlan_fits(p.vlan) => Verdict::Dropped(DropReason::VlanMismatch),
             Ok(p) => match self.table.owner(p.bth.dest_qp) {
-                Owner::Nobody => Verdict::Dropped(DropReason::NoQp),
+                Owner::Nobody => self.no_qp(&p),
                 Owner::Worker(worker) if fresh => return Some(worker),
                 Owner::Worker(_) => Verdict::Dropped(DropReason::NoQp),
                 Owner::Here(local) => {

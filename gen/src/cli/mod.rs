@@ -1,9 +1,12 @@
 //! The command line.
 
 use crate::config::{Override, parse_duration};
+use crate::rping::RpingArgs;
+use crate::serve::ServeArgs;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use log::LevelFilter;
 use roce_engine::units::Duration;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// RoCEv2 endpoint and traffic generator.
@@ -57,6 +60,21 @@ pub enum Command {
     Check(CheckArgs),
     /// List the ports that DPDK sees
     Ports(PortsArgs),
+    /// Measure against a perftest program (ib_write_bw and its kin) of another machine
+    #[command(disable_help_flag = true)]
+    Perftest(Words),
+    /// Answer perftest, rping and ucmatose of other machines, any number at once
+    Serve(ServeArgs),
+    /// Ping an rping server of another machine
+    Rping(RpingArgs),
+}
+
+/// A command line of its own: perftest's options are not those of the others.
+#[derive(Args, Clone, Debug)]
+pub struct Words {
+    /// The test and its options: see `rocegen perftest --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub words: Vec<OsString>,
 }
 
 /// A scenario file and what to change in it.

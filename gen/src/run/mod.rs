@@ -7,7 +7,7 @@ mod judges;
 mod ports;
 pub(crate) mod progress;
 pub(crate) mod setup;
-mod signal;
+pub(crate) mod signal;
 mod worker;
 
 pub use environment::{Environment, start_dpdk};

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a shell reports for a program that SIGINT ended.
-pub(super) const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Interrupts seen so far.
 #[derive(Clone, Debug)]
-pub(super) struct Signals(Arc<AtomicU32>);
+pub(crate) struct Signals(Arc<AtomicU32>);
 
 impl Signals {
     /// Takes SIGINT and SIGTERM over.
-    pub(super) fn install() -> Result<Signals> {
+    pub(crate) fn install() -> Result<Signals> {
         let seen = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&seen);
         ctrlc::set_handler(move || {
@@ -26,7 +26,7 @@ impl Signals {
     }
 
     /// Whether the run is to end.
-    pub(super) fn interrupted(&self) -> bool {
+    pub(crate) fn interrupted(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }
 }

@@ -1,0 +1,218 @@
+//! The service against clients of this project: perftest's exchange over loopback, rping by the
+//! connection manager, data over ports in memory.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use clap::Parser;
+use roce_engine::cm::{CommId, Event, RejReason};
+use roce_engine::io::MonotonicClock;
+use roce_engine::io::mem::{self, MemPort};
+use roce_engine::net::{Host, HostConfig};
+use roce_engine::units::{Duration, Mtu};
+use roce_engine::verbs::Pd;
+use roce_engine::wire::MacAddr;
+use roce_engine::worker::{Endpoint, EndpointConfig};
+use roce_gen::cli::{Cli, Command};
+use roce_gen::perftest::{self, PerftestArgs};
+use roce_gen::rping::{self, RpingArgs};
+use roce_gen::serve::{Limits, Ports, Server};
+use roce_gen::station::{Call, Manager, QpShape, Station};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+type MemStation = Station<MemPort, MonotonicClock>;
+
+const LIMITS: Limits =
+    Limits { qps: 8, memory: 3 << 20, memory_per_peer: 1 << 20, window: 64, idle: Duration::from_secs(3) };
+const PORTS: Ports = Ports { perftest: 18515, rping: 7174, ucmatose: 7471 };
+
+fn station(port: MemPort, n: u8) -> MemStation {
+    let config = EndpointConfig { workers: 1, secret: 77 * u64::from(n), ..EndpointConfig::default() };
+    let host = Host::new(HostConfig {
+        mac: MacAddr([2, 0, 0, 0, 0, n]),
+        addresses: [format!("198.18.0.{n}/24"), format!("2001:2::{n}/64")].map(|a| a.parse().unwrap()).into(),
+        management: true,
+        ..HostConfig::default()
+    });
+    Station::new(Endpoint::new(port, config, None), host, MonotonicClock::new(), u64::from(n))
+}
+
+/// A service at 198.18.0.1 while `client`, at 198.18.0.2, uses it; the client is told where it
+/// listens, and how many peers there are.
+fn served<T>(limits: Limits, client: impl FnOnce(&mut MemStation, SocketAddr, &AtomicUsize) -> T) -> T {
+    let (a, b) = mem::pair(256, 4400);
+    let (over, peers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (told, at) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn({
+        let (over, peers) = (Arc::clone(&over), Arc::clone(&peers));
+        move || {
+            let mut station = station(a, 1);
+            let mut server = Server::new(&mut station, limits, PORTS);
+            told.send(server.listen("127.0.0.1:0".parse().unwrap()).unwrap()).unwrap();
+            while !over.load(Ordering::Acquire) {
+                server.turn();
+                peers.store(server.peers(), Ordering::Release);
+            }
+            server.end();
+            assert!(station.counters().is_balanced(), "{:?}", station.counters());
+        }
+    });
+    let outcome = client(&mut station(b, 2), at.recv().unwrap(), &peers);
+    over.store(true, Ordering::Release);
+    thread.join().unwrap();
+    outcome
+}
+
+fn perftest_args(line: &str, at: SocketAddr) -> PerftestArgs {
+    let line = format!(
+        "perftest {line} -d net_null0 --ip 198.18.0.2/24 --patience 20 --json -p {} {}",
+        at.port(),
+        at.ip()
+    );
+    PerftestArgs::try_parse_from(line.split_whitespace()).unwrap()
+}
+
+fn rping_args(line: &str) -> RpingArgs {
+    let line = format!("rocegen rping -d net_null0 --ip 198.18.0.2/24 {line}");
+    match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
+        Command::Rping(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Turns until `done` says so.
+fn until(station: &mut MemStation, what: &str, mut done: impl FnMut(&mut MemStation) -> bool) {
+    let end = station.turn() + Duration::from_secs(20);
+    while !done(station) {
+        assert!(station.idle_turn() < end, "{what}");
+    }
+}
+
+#[test]
+fn perftest_clients_one_after_the_other() {
+    served(LIMITS, |station, at, peers| {
+        for line in [
+            "ib_write_bw -n 300 -q 4 -t 8",
+            "ib_read_bw -n 100 -m 4096",
+            "ib_send_bw -n 300 -q 2",
+            "ib_read_lat -n 50",
+        ] {
+            let outcome = perftest::run(station, &perftest_args(line, at), &|| false).unwrap();
+            assert!(outcome.rows[0].iterations >= 50, "{line}");
+            until(station, "what a client had is taken back", |_| peers.load(Ordering::Acquire) == 0);
+        }
+    });
+}
+
+#[test]
+fn a_client_that_dies_leaves_nothing_behind() {
+    served(LIMITS, |station, at, peers| {
+        let mut args = perftest_args("ib_write_bw -D 5", at);
+        args.patience = 1;
+        let mut line = perftest::Line::call(station, at, Duration::from_secs(5)).unwrap();
+        line.greet(station, Mtu::B1024).unwrap();
+        let key = perftest::wire::Key {
+            out_reads: 1,
+            qpn: roce_engine::units::Qpn::new(5),
+            psn: roce_engine::units::Psn::new(5),
+            rkey: 1,
+            vaddr: 1,
+            gid: roce_engine::wire::Gid::from([198, 18, 0, 2]),
+        };
+        line.swap_key(station, &key).unwrap();
+        until(station, "it has come", |_| peers.load(Ordering::Acquire) == 1);
+        drop(line);
+        until(station, "it is gone", |_| peers.load(Ordering::Acquire) == 0);
+        // One that talks nonsense is shown the door.
+        let mut stranger = TcpStream::connect(at).unwrap();
+        std::io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\n").unwrap();
+        let mut rest = Vec::new();
+        std::io::Read::read_to_end(&mut stranger, &mut rest).unwrap();
+        assert!(rest.is_empty());
+        // And the service goes on.
+        perftest::run(station, &perftest_args("ib_write_bw -n 50", at), &|| false).unwrap();
+    });
+}
+
+#[test]
+fn limits_hold_for_all_peers_together() {
+    served(LIMITS, |station, at, _| {
+        let error =
+            perftest::run(station, &perftest_args("ib_write_bw -q 9 -n 50", at), &|| false).unwrap_err();
+        assert!(error.to_string().contains("closed the connection"), "{error}");
+        perftest::run(station, &perftest_args("ib_write_bw -q 8 -n 50", at), &|| false).unwrap();
+    });
+    let tight = Limits { memory: 1 << 19, ..LIMITS };
+    served(tight, |station, at, _| {
+        let error = perftest::run(station, &perftest_args("ib_write_bw -n 50", at), &|| false).unwrap_err();
+        assert!(error.to_string().contains("closed the connection"), "{error}");
+        let error = rping::run(station, &rping_args("-a 198.18.0.1"), &|| false).unwrap_err();
+        assert_eq!(error.to_string(), "198.18.0.1: refused: no resources available (reason 3)");
+    });
+}
+
+#[test]
+fn pings_come_back_over_both_versions_of_ip() {
+    served(LIMITS, |station, _, peers| {
+        for line in
+            ["-a 198.18.0.1 -C 20 -S 4000 -m 4096", "-a 2001:2::1 -C 5 -S 26", "-a 198.18.0.1 -C 2 -S 65535"]
+        {
+            let args = rping_args(line);
+            assert_eq!(rping::run(station, &args, &|| false).unwrap(), args.count, "{line}");
+            until(station, "it is gone", |_| peers.load(Ordering::Acquire) == 0);
+        }
+        let error = rping::run(station, &rping_args("-a 198.18.0.1 -p 9999"), &|| false).unwrap_err();
+        let want = "198.18.0.1: refused: nobody listens on this service (reason 8)";
+        assert_eq!(error.to_string(), want);
+    });
+}
+
+/// Calls a port; the connection.
+fn call(station: &mut MemStation, manager: &mut Manager, port: u16) -> Result<CommId, RejReason> {
+    let shape = QpShape { pd: Pd(9), sends: 4, receives: 4, window: 64 };
+    let qpn = station.create_qp(&shape).unwrap();
+    let to = "198.18.0.1".parse().unwrap();
+    let call = Call { to, port, qpn, rd_atomic: [0, 0], mtu: Mtu::B1024 };
+    let (id, psn) = manager.call(station, &call).unwrap();
+    loop {
+        station.idle_turn();
+        match manager.pump(station) {
+            Some(Event::Replied { rep, .. }) => {
+                manager.complete(station, (id, &call, psn), &rep).unwrap();
+                let _ = manager.pump(station);
+                station.turn();
+                return Ok(id);
+            }
+            Some(Event::Refused { reason, .. }) => return Err(reason),
+            // Those that were silent are parted with meanwhile.
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn many_connections_and_a_silent_peer() {
+    served(LIMITS, |station, _, peers| {
+        let mut manager = Manager::new(station, 64);
+        for _ in 0..3 {
+            call(station, &mut manager, PORTS.rping).unwrap();
+        }
+        assert_eq!(call(station, &mut manager, PORTS.rping), Err(RejReason::NO_RESOURCES));
+        until(station, "all have come", |_| peers.load(Ordering::Acquire) == 3);
+        // They say nothing, and what they had is given to others.
+        until(station, "all are gone", |station| {
+            while manager.pump(station).is_some() {}
+            peers.load(Ordering::Acquire) == 0
+        });
+        call(station, &mut manager, PORTS.rping).unwrap();
+        // A peer's first connection to perftest's port is for words, the others share its memory.
+        call(station, &mut manager, PORTS.perftest).unwrap();
+        for _ in 0..4 {
+            call(station, &mut manager, PORTS.perftest).unwrap();
+        }
+        until(station, "two peers", |_| peers.load(Ordering::Acquire) == 2);
+        call(station, &mut manager, PORTS.perftest).unwrap();
+        call(station, &mut manager, PORTS.perftest).unwrap();
+        assert_eq!(call(station, &mut manager, PORTS.perftest), Err(RejReason::NO_QP));
+    });
+}
