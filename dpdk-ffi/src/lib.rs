@@ -51,7 +51,8 @@ pub use errno::Errno;
 pub use mbuf::{ChecksumState, Mbuf, free_bulk};
 pub use mempool::{Mempool, PoolError, SharedBytes};
 pub use port::{
-    DescriptorLimits, Link, Port, PortConfig, PortError, PortId, PortInfo, PortStats, RxQueue, TxQueue,
+    DescriptorLimits, FlowControl, Link, Port, PortConfig, PortError, PortId, PortInfo, PortStats, RxQueue,
+    TxQueue,
 };
 pub use ring::ring_pair;
 

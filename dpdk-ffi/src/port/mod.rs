@@ -67,6 +67,22 @@ pub struct PortStats {
     pub rx_nombuf: u64,
 }
 
+/// Flow control by a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// None.
+    None,
+    /// 802.3x, both ways.
+    Link,
+    /// 802.1Qbb, both ways.
+    Priorities {
+        /// Bit n is priority n.
+        mask: u8,
+        /// Quanta that a pause asks for.
+        quanta: u16,
+    },
+}
+
 /// Why a port cannot do what it was asked for.  Each reads as one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -268,6 +284,32 @@ impl Port {
         // SAFETY: reads 6 bytes of an array of 6; the port is open while `self` lives.
         let rc = unsafe { sys::rdpdk_port_set_mac(self.raw(), mac.as_ptr()) };
         self.driver("set address", rc)
+    }
+
+    /// Has the device do flow control.  Without, MAC control frames are handed over where the
+    /// driver can.
+    ///
+    /// # Errors
+    /// [`PortError::Driver`]; [`Errno::NOT_SUPPORTED`] in it if the driver cannot, as no virtual
+    /// device can.
+    pub fn set_flow_control(&mut self, control: FlowControl) -> Result<(), PortError> {
+        clear_log();
+        match control {
+            FlowControl::None | FlowControl::Link => {
+                let on = i32::from(control == FlowControl::Link);
+                // SAFETY: takes numbers only; the port is open while `self` lives.
+                let rc = unsafe { sys::rdpdk_port_set_flow_control(self.raw(), on) };
+                self.driver("set flow control", rc)
+            }
+            FlowControl::Priorities { mask, quanta } => {
+                for priority in (0..8).filter(|p| mask >> p & 1 == 1) {
+                    // SAFETY: takes numbers only; the port is open while `self` lives.
+                    let rc = unsafe { sys::rdpdk_port_set_pfc(self.raw(), priority, quanta) };
+                    self.driver("set priority flow control", rc)?;
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Its MTU now.

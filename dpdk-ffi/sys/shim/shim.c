@@ -424,6 +424,38 @@ int rdpdk_port_mac(uint16_t port, uint8_t out[6])
 	return rc;
 }
 
+int rdpdk_port_set_flow_control(uint16_t port, int on)
+{
+	struct rte_eth_fc_conf conf;
+	int rc;
+
+	memset(&conf, 0, sizeof(conf));
+	/* Water marks and times of the driver stay as they are. */
+	rc = rte_eth_dev_flow_ctrl_get(port, &conf);
+	if (rc != 0)
+		return rc;
+	conf.mode = on ? RTE_ETH_FC_FULL : RTE_ETH_FC_NONE;
+	conf.mac_ctrl_frame_fwd = !on;
+	conf.autoneg = 0;
+	return rte_eth_dev_flow_ctrl_set(port, &conf);
+}
+
+int rdpdk_port_set_pfc(uint16_t port, uint8_t priority, uint16_t quanta)
+{
+	struct rte_eth_pfc_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	/* The marks of 802.3x are the only ones that a driver tells. */
+	rte_eth_dev_flow_ctrl_get(port, &conf.fc);
+	conf.fc.mode = RTE_ETH_FC_FULL;
+	conf.fc.pause_time = quanta;
+	conf.fc.send_xon = 1;
+	conf.fc.mac_ctrl_frame_fwd = 0;
+	conf.fc.autoneg = 0;
+	conf.priority = priority;
+	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
+}
+
 int rdpdk_port_set_mac(uint16_t port, const uint8_t mac[6])
 {
 	struct rte_ether_addr address;

@@ -169,6 +169,10 @@ int rdpdk_port_link(uint16_t port, struct rdpdk_link *out);
 int rdpdk_port_stats(uint16_t port, struct rdpdk_port_stats *out);
 int rdpdk_port_mac(uint16_t port, uint8_t out[6]);
 int rdpdk_port_set_mac(uint16_t port, const uint8_t mac[6]);
+/* 802.3x by the NIC, both ways, or none; without, MAC control frames are handed over. */
+int rdpdk_port_set_flow_control(uint16_t port, int on);
+/* 802.1Qbb by the NIC, both ways, for one priority. */
+int rdpdk_port_set_pfc(uint16_t port, uint8_t priority, uint16_t quanta);
 /* The device behind a port; NULL if there is none.  Valid until its removal. */
 struct rte_device *rdpdk_port_device(uint16_t port);
 /* 1 if the device is a virtual one. */

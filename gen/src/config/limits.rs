@@ -43,6 +43,27 @@ pub(super) const PORT: &[&str] = &[
     "promiscuous",
     "link_wait",
     "next_hop_mac",
+    "pfc",
+];
+
+pub(super) const PFC: &[&str] = &[
+    "kind",
+    "by",
+    "priorities",
+    "trust",
+    "dscp_map",
+    "obey",
+    "quanta",
+    "drain",
+    "xoff",
+    "xon",
+    "storm_priorities",
+    "storm_from",
+    "storm_length",
+    "storm_period",
+    "watchdog",
+    "detection",
+    "restoration",
 ];
 
 pub(super) const FLOW: &[&str] = &[

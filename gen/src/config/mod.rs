@@ -18,6 +18,7 @@ mod impair;
 mod limits;
 mod model;
 mod pattern;
+mod pfc;
 mod quantity;
 mod read;
 mod sections;
@@ -38,6 +39,7 @@ pub use model::{
     After, Cliff, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages, IcrcCheck, Impair,
     Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Storm, Transport, Verb,
 };
+pub use pfc::Pfc;
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
 pub use set::Override;
 #[cfg(test)]
@@ -53,10 +55,11 @@ use toml::de::{DeTable, DeValue};
 
 /// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
 /// `counters` are [`METRICS`].
-pub fn keys() -> [(&'static str, &'static [&'static str]); 12] {
+pub fn keys() -> [(&'static str, &'static [&'static str]); 13] {
     [
         ("run", limits::RUN),
         ("port", limits::PORT),
+        ("port.pfc", limits::PFC),
         ("flow", limits::FLOW),
         ("expect", &["flow", "counters"]),
         ("connect", limits::CONNECT),

@@ -4,6 +4,7 @@
 
 use super::congestion::Dcqcn;
 use super::error::{Place, ScenarioError};
+use super::pfc::Pfc;
 use super::source::{KeyPath, Seg, Source};
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
@@ -181,6 +182,8 @@ pub struct Port {
     pub link_wait: Duration,
     /// Where frames go when the other end is behind a router.
     pub next_hop_mac: Option<MacAddr>,
+    /// Link-level flow control, where there is any.
+    pub pfc: Option<Pfc>,
 }
 
 impl Port {

@@ -106,6 +106,22 @@ impl<'a> Table<'a> {
         self.table.get(key)
     }
 
+    /// The table below a key, refused when it has a key that is not one of `keys`.
+    pub(super) fn below(
+        &self,
+        key: &str,
+        header: &str,
+        keys: &[&str],
+    ) -> Result<Option<Table<'a>>, ScenarioError> {
+        match self.get(key).map(Spanned::get_ref) {
+            None => Ok(None),
+            Some(DeValue::Table(table)) => {
+                Table::open(self.source, table, self.path_of(key), header, keys).map(Some)
+            }
+            Some(_) => Err(self.error(key, format_args!("is a section: write {header}"))),
+        }
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ScenarioError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),

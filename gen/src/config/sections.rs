@@ -3,6 +3,7 @@
 use super::error::ScenarioError;
 use super::limits;
 use super::model::{Connect, Device, Hugepages, IcrcCheck, Port, Roce, Role, Run};
+use super::pfc;
 use super::quantity::parse_bit_rate;
 use super::read::Table;
 use roce_engine::units::Duration;
@@ -59,21 +60,28 @@ pub(super) fn read_port(t: &Table<'_>) -> Result<Port, ScenarioError> {
     let name = t.need("name", t.text("name")?)?;
     check_name(name).map_err(|e| t.error("name", e))?;
     let device = t.parse("device", parse_device)?;
+    let device = t.need("device", device)?;
+    let cores = t.cores("cores")?;
+    let pfc = match t.below("pfc", "[port.pfc]", pfc::KEYS)? {
+        Some(table) => Some(pfc::read_pfc(&table, &device, cores.as_ref().map_or(1, Vec::len))?),
+        None => None,
+    };
     let port = Port {
         name: name.to_owned(),
-        device: t.need("device", device)?,
+        device,
         ip: t.need("ip", t.parse("ip", parse_ip)?)?,
         mac: t.parse("mac", parse_mac)?,
         mtu: t.integer_in("mtu", limits::PORT_MTU)?,
         vlan: t.integer("vlan")?,
         roce: t.word("roce", &[("v1", Roce::V1), ("v2", Roce::V2)])?.unwrap_or_default(),
-        cores: t.cores("cores")?,
+        cores,
         promiscuous: t.flag("promiscuous")?.unwrap_or(false),
         link_wait: t.duration("link_wait")?.unwrap_or(Duration::from_secs(10)),
         next_hop_mac: t.parse("next_hop_mac", parse_mac)?,
+        pfc,
     };
     if !port.is_local() {
-        for key in ["cores", "promiscuous", "link_wait", "next_hop_mac", "vlan"] {
+        for key in ["cores", "promiscuous", "link_wait", "next_hop_mac", "vlan", "pfc"] {
             if t.has(key) {
                 let text = format!("has no meaning: device = \"{}\" is not driven from here", port.device);
                 return Err(t.error(key, text));

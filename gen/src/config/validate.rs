@@ -36,6 +36,14 @@ pub(super) fn validate(s: &Scenario) -> Result<Vec<String>, ScenarioError> {
     cores::check_shared(s)?;
     check_connect(s)?;
     check_end(s)?;
+    for (i, port) in s.ports.iter().enumerate() {
+        let virtual_port = matches!(port.device, Device::Ring(_) | Device::Vdev { .. });
+        if port.pfc.as_ref().is_some_and(|p| !p.nic) && virtual_port && s.run.line_rate.is_none() {
+            let text = "pauses last for bit times of the port's speed, and this one has none of its own: add line_rate = \
+                        \"100Gbps\" to [run]";
+            return Err(s.port_error(i, "pfc", text));
+        }
+    }
     for i in 0..s.flows.len() {
         check_flow(s, i)?;
     }

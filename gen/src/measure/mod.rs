@@ -6,7 +6,7 @@ mod series;
 pub use latency::Latency;
 pub use series::{ControlState, QueueSeries, QueueState, RateSeries, Series};
 
-use roce_engine::cc::{DcqcnState, Gaps};
+use roce_engine::cc::{DcqcnState, Gaps, PauseCounters};
 use roce_engine::transport::{QpCounters, Stages};
 use roce_engine::units::{Instant, Qpn, Rate};
 use roce_engine::verbs::CompletionStatus;
@@ -197,6 +197,8 @@ pub struct PortSample {
     pub counters: EndpointCounters,
     /// Completions that found no room.
     pub cq_overflow: u64,
+    /// Pauses, where this program does flow control.
+    pub pauses: Option<PauseCounters>,
 }
 
 /// A sample of a worker: travels to the worker empty and comes back full.

@@ -5,6 +5,7 @@ mod fabric;
 mod hdr;
 mod injected;
 mod output;
+mod pauses;
 mod recovery;
 mod result;
 mod table;
@@ -19,7 +20,7 @@ pub use result::{FlowResult, RunResult};
 use crate::config::{Scenario, Verb};
 use crate::measure::{FlowStats, Latency, Series};
 use crate::run::Environment;
-use roce_engine::cc::Gaps;
+use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::PortStats;
 use roce_engine::io::pcap::Capture;
 use roce_engine::transport::Stages;
@@ -67,6 +68,8 @@ pub struct PortMeasure {
     pub driver_stats: PortStats,
     /// Frames of it that found a queue on the way full, in virtual time.
     pub tail_dropped: u64,
+    /// Pauses, where this program does flow control.
+    pub pauses: Option<PauseCounters>,
 }
 
 /// How a worker spent the time after the warm-up.

@@ -3,6 +3,7 @@
 use super::expect::{self, ExpectationResult};
 use super::fabric::FabricResult;
 use super::injected::ImpairResult;
+use super::pauses::FlowControlResult;
 use super::recovery::RecoveryResult;
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
@@ -210,6 +211,11 @@ pub struct PortResult {
     pub answered: u64,
     /// Received frames that were dropped, by reason; reasons that did not occur are left out.
     pub rx_dropped: BTreeMap<&'static str, u64>,
+    /// Pause frames received.
+    pub rx_pause_frames: u64,
+    /// Link-level flow control; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<FlowControlResult>,
     /// Frames that the device lost for want of room.
     pub rx_missed: u64,
     /// Frames dropped because the port took nothing for half a second, as when its link is lost.
@@ -242,7 +248,7 @@ impl RunResult {
     /// Works everything out.
     pub fn of(s: &Scenario, run: &Finished) -> RunResult {
         let flows: Vec<_> = s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
-        let ports: Vec<_> = run.ports.iter().map(PortResult::of).collect();
+        let ports: Vec<_> = run.ports.iter().map(|m| PortResult::of(s, m)).collect();
         let fabric = run.fabric.as_ref().map(FabricResult::of);
         let expectations = expect::judge(s, &flows, &ports, fabric.as_ref());
         let (balanced, mut reasons) = balance(s, run);
@@ -398,7 +404,7 @@ impl LatencyResult {
 }
 
 impl PortResult {
-    fn of(m: &PortMeasure) -> PortResult {
+    fn of(s: &Scenario, m: &PortMeasure) -> PortResult {
         let c = &m.counters;
         let dropped = DropReason::ALL.iter().map(|r| (r.name(), c.dropped[*r as usize]));
         PortResult {
@@ -413,6 +419,8 @@ impl PortResult {
             delivered: c.delivered,
             answered: c.answered,
             rx_dropped: dropped.filter(|(_, n)| *n != 0).collect(),
+            rx_pause_frames: c.pause_frames,
+            flow_control: FlowControlResult::of(s, m),
             rx_missed: m.driver_stats.rx_missed + m.driver_stats.rx_nombuf,
             tx_dropped: c.tx_dropped,
             tail_dropped: (m.tail_dropped != 0).then_some(m.tail_dropped),

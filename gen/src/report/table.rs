@@ -42,6 +42,9 @@ impl fmt::Display for RunResult {
                 write!(f, "  tx_dropped {}", p.tx_dropped)?;
             }
             writeln!(f)?;
+            if let Some(flow_control) = &p.flow_control {
+                write!(f, "{flow_control}")?;
+            }
         }
         if let Some(i) = &self.impairment {
             write!(f, "{i}")?;

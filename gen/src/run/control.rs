@@ -14,7 +14,7 @@ use crate::measure::{FlowStats, Latency, PortSample, Sample};
 use crate::report::{Finished, FlowMeasure, Interval, Judged, PortMeasure, WorkerMeasure};
 use crate::workload::Command;
 use anyhow::Result;
-use roce_engine::cc::Gaps;
+use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
 use roce_engine::io::impaired::Impaired;
 use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
@@ -57,6 +57,8 @@ pub(crate) struct View {
     /// By flow: recoveries since the start.
     pub(crate) stages: Vec<Stages>,
     pub(crate) ports: Vec<EndpointCounters>,
+    /// By port: pauses, where this program does flow control.
+    pub(crate) pauses: Vec<Option<PauseCounters>>,
     pub(crate) cq_overflow: u64,
     pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
     pub(crate) at: Instant,
@@ -377,6 +379,7 @@ impl View {
             gaps: vec![Gaps::default(); s.flows.len()],
             stages: vec![Stages::default(); s.flows.len()],
             ports: vec![EndpointCounters::default(); s.ports.len()],
+            pauses: vec![None; s.ports.len()],
             cq_overflow: 0,
             workers: Vec::new(),
             at: Instant::ZERO,
@@ -394,8 +397,11 @@ impl View {
             self.gaps[more.flow].add(&more.gaps);
             self.stages[more.flow].add(&more.stages);
         }
-        for PortSample { port, counters, cq_overflow } in &sample.ports {
+        for PortSample { port, counters, cq_overflow, pauses } in &sample.ports {
             self.ports[*port].add(counters);
+            if let Some(more) = pauses {
+                self.pauses[*port].get_or_insert_default().add(more);
+            }
             self.cq_overflow += cq_overflow;
         }
         self.workers.push((core, sample.load));
@@ -494,6 +500,7 @@ fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<P
             counters: last.ports[*index].clone(),
             driver_stats: port.stats(),
             tail_dropped: 0,
+            pauses: last.pauses[*index],
         })
         .collect()
 }

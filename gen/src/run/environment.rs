@@ -1,7 +1,7 @@
 //! What the run stands on: DPDK, its memory, the clock, the processor.
 
 use super::EnvironmentError;
-use crate::config::{Device, Hugepages, Scenario};
+use crate::config::{Device, Hugepages, Pfc, Scenario};
 use roce_engine::io::dpdk::{
     self, DeviceSpec, Eal, EalConfig, EalError, LogLevel, MemoryKind, PciAccess, PortSpec, TscClock,
 };
@@ -166,6 +166,11 @@ pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, Port
                 mac: port.mac.map(|m| m.0),
                 promiscuous: port.promiscuous,
                 link_wait: Duration::from_nanos(port.link_wait.as_nanos()),
+                flow_control: port
+                    .pfc
+                    .as_ref()
+                    .filter(|_| matches!(port.device, Device::Pci(_)))
+                    .map(Pfc::of_the_nic),
             };
             (index, spec)
         })

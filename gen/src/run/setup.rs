@@ -121,6 +121,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             let many = port_cores.len() > 1;
             let mut rings = crossings(if many { port_cores.len() } else { 0 }, CROSSING_DEPTH).into_iter();
             for (share, (io, core)) in ios.into_iter().zip(port_cores).enumerate() {
+                let pfc = scenario.ports[index].pfc.as_ref();
                 let config = EndpointConfig {
                     vlan: scenario.ports[index].vlan,
                     rocev1: scenario.ports[index].roce == Roce::V1,
@@ -133,7 +134,10 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     workers: port_cores.len() as u32,
                     secret: random.next(),
                     notification: scenario.notification,
-                    ..EndpointConfig::default()
+                    priorities: pfc.map(|p| p.map).unwrap_or_default(),
+                    pause: pfc
+                        .zip(facts[index].line_rate)
+                        .and_then(|(p, speed)| p.config(speed, facts[index].mac)),
                 };
                 let endpoint = Endpoint::new(io, config, rings.next());
                 by_core.entry(*core).or_default().push((index, endpoint));

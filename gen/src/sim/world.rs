@@ -205,6 +205,7 @@ impl Simulation<'_> {
             offloads: Vec::new(),
             counters,
             driver_stats: PortStats::default(),
+            pauses: last.pauses[port],
             tail_dropped: self.tail_dropped(port),
         }
     }

@@ -329,6 +329,7 @@ impl Generator {
             to.port = *port;
             to.counters = endpoint.counters().clone();
             to.cq_overflow = endpoint.cq_overflow();
+            to.pauses = endpoint.pause_counters();
         }
     }
 }

@@ -5,8 +5,8 @@ mod open;
 
 pub use clock::{ClockError, TscClock};
 pub use dpdk_ffi::{
-    Eal, EalConfig, EalError, HugepagePool, Hugepages, LcoreToken, LogLevel, MemoryKind, Mempool, PciAccess,
-    PortError, PortInfo, PortStats, free_hugepages,
+    Eal, EalConfig, EalError, FlowControl, HugepagePool, Hugepages, LcoreToken, LogLevel, MemoryKind,
+    Mempool, PciAccess, PortError, PortInfo, PortStats, free_hugepages,
 };
 pub use open::{DeviceSpec, OpenError, OpenPort, PortSpec, memory_mib, open};
 

@@ -3,7 +3,8 @@
 use super::{DpdkIo, Pieces, STALLED};
 use crate::io::{BURST, Caps};
 use dpdk_ffi::{
-    Eal, EalError, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats, ring_pair,
+    Eal, EalError, FlowControl, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats,
+    ring_pair,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct PortSpec {
     pub promiscuous: bool,
     /// How long its link may take to come up.
     pub link_wait: Duration,
+    /// Flow control by the device; left as it is where `None`.
+    pub flow_control: Option<FlowControl>,
 }
 
 /// Why a port was not opened.
@@ -207,6 +210,12 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
     for (spec, (open, queues)) in specs.iter().zip(&mut ports) {
         let wrong = |source| OpenError::Port { port: spec.name.clone(), source };
         open.port.start().map_err(wrong)?;
+        match spec.flow_control {
+            // To hand MAC control frames over is more than most drivers can.
+            Some(FlowControl::None) => drop(open.port.set_flow_control(FlowControl::None)),
+            Some(control) => open.port.set_flow_control(control).map_err(wrong)?,
+            None => {}
+        }
         let link = wait_link(&open.port, spec, give_up)?;
         // Virtual devices invent a speed.
         let real = matches!(spec.device, DeviceSpec::Pci(_));
