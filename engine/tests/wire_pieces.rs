@@ -49,7 +49,7 @@ fn stamp(opcode: Opcode) -> Stamp {
 fn both(v6: bool, vlan: Option<Vlan>, opcode: Opcode, len: usize) -> (Vec<u8>, [Vec<u8>; 3]) {
     let bytes: Vec<u8> = (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
     let constant = Constant::new(&bytes, len);
-    let payload = Payload { bytes: constant.bytes(), piece: constant.piece(0, len) };
+    let payload = Payload { bytes: constant.bytes(), len, piece: constant.piece(0, len) };
     assert!(payload.piece.is_some());
     let mut template = template(v6, vlan);
     let mut head = Head::new();

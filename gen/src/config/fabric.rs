@@ -2,7 +2,7 @@
 
 use super::error::ScenarioError;
 use super::limits::Range;
-use super::model::{Device, Fabric, Port, Storm};
+use super::model::{Device, Fabric, Port, Roce, Storm};
 use super::pattern::find;
 use super::quantity::{parse_bit_rate, parse_share};
 use super::read::Table;
@@ -70,10 +70,12 @@ pub(super) fn ports_of(fabric: &Fabric) -> Vec<Port> {
         mac: None,
         mtu: None,
         vlan: None,
+        roce: Roce::V2,
         cores: None,
         promiscuous: false,
         link_wait: Duration::ZERO,
         next_hop_mac: None,
+        pfc: None,
     };
     (0..fabric.topology.stations()).map(port).collect()
 }

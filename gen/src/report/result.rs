@@ -248,7 +248,8 @@ impl RunResult {
     /// Works everything out.
     pub fn of(s: &Scenario, run: &Finished) -> RunResult {
         let flows: Vec<_> = s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
-        let ports: Vec<_> = run.ports.iter().map(|m| PortResult::of(s, m)).collect();
+        let of = |m| PortResult { flow_control: FlowControlResult::of(s, m), ..PortResult::of(m) };
+        let ports: Vec<_> = run.ports.iter().map(of).collect();
         let fabric = run.fabric.as_ref().map(FabricResult::of);
         let expectations = expect::judge(s, &flows, &ports, fabric.as_ref());
         let (balanced, mut reasons) = balance(s, run);
@@ -404,7 +405,7 @@ impl LatencyResult {
 }
 
 impl PortResult {
-    fn of(s: &Scenario, m: &PortMeasure) -> PortResult {
+    fn of(m: &PortMeasure) -> PortResult {
         let c = &m.counters;
         let dropped = DropReason::ALL.iter().map(|r| (r.name(), c.dropped[*r as usize]));
         PortResult {
@@ -420,7 +421,7 @@ impl PortResult {
             answered: c.answered,
             rx_dropped: dropped.filter(|(_, n)| *n != 0).collect(),
             rx_pause_frames: c.pause_frames,
-            flow_control: FlowControlResult::of(s, m),
+            flow_control: None,
             rx_missed: m.driver_stats.rx_missed + m.driver_stats.rx_nombuf,
             tx_dropped: c.tx_dropped,
             tail_dropped: (m.tail_dropped != 0).then_some(m.tail_dropped),

@@ -1,6 +1,6 @@
 //! From a scenario to hosts and a network.
 
-use crate::config::{Device, Fabric, Flow, Recovery, Scenario};
+use crate::config::{Device, Fabric, Flow, Recovery, Roce, Scenario};
 use crate::measure::{Latency, Sample};
 use crate::run::judges;
 use crate::run::setup::{OpenedPort, PortFacts, QpPair, Setup};
@@ -52,7 +52,7 @@ pub(super) struct Wire {
 /// nor selective repeat, whose acknowledgements tell in theirs what has come.
 pub(super) fn headers_only(s: &Scenario) -> bool {
     let looks = |f: &Flow| f.verify || f.recovery == Recovery::SelectiveRepeat;
-    s.impairs.is_empty() && !s.flows.iter().any(looks)
+    s.impairs.is_empty() && !s.flows.iter().any(looks) && s.ports.iter().all(|p| p.roce == Roce::V2)
 }
 
 /// Builds the world of a scenario.

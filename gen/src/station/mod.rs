@@ -157,7 +157,7 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
 
     /// 64 random bits.
     pub fn random(&mut self) -> u64 {
-        let mut random = crate::run::setup::Random::new(self.random);
+        let mut random = crate::random::Random::new(self.random);
         self.random = random.next();
         self.random
     }

@@ -52,6 +52,7 @@ pub fn open(args: &StationArgs, give_up: &dyn Fn() -> bool) -> Result<Opened> {
         // Neighbour discovery comes to groups.
         promiscuous: true,
         link_wait: Duration::from_secs(10),
+        flow_control: None,
     };
     let hugepages = if args.no_huge { Hugepages::Never } else { Hugepages::Auto };
     let specs = [spec];
