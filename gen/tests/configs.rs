@@ -34,7 +34,8 @@ fn every_file_is_a_scenario() {
         assert!(!scenario.expects.is_empty(), "{} expects nothing", file.display());
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.starts_with("# "), "{} does not say what it shows", file.display());
-        assert!(text.contains("rocegen run configs/"), "{} does not say how it is run", file.display());
+        let how = ["rocegen run configs/", "rocegen sim configs/"].iter().any(|how| text.contains(how));
+        assert!(how, "{} does not say how it is run", file.display());
     }
 }
 

@@ -251,7 +251,7 @@ fn dcqcn_loopback() {
 #[test]
 fn rocev1() {
     let _machine = Machine::take();
-    let ended = short("rocev1.toml", &["write", "read", "send"], &[]);
+    let ended = short("rocev1.toml", &["write", "read", "send"], &["--json"]);
     let result = judge(&ended, 3);
     for port in list(&result, "/ports") {
         assert_eq!(port["rx_dropped"].as_object().map(|dropped| dropped.len()), Some(0), "{port:#}");
