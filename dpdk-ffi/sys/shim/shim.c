@@ -199,6 +199,9 @@ void rdpdk_mbuf_free(struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/* Segments of a frame that carries shared bytes. */
+#define CHAIN 3
+
 /* The bytes belong to their pool, which outlives its buffers. */
 static void shared_bytes_stay(void *addr, void *opaque)
 {
@@ -220,7 +223,7 @@ void rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *middle, const void
 	middle->data_len = len;
 	middle->next = tail;
 	head->next = middle;
-	head->nb_segs = 3;
+	head->nb_segs = CHAIN;
 	head->pkt_len = (uint32_t)head->data_len + len + tail->data_len;
 }
 
@@ -497,6 +500,21 @@ uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, ui
 
 		rte_prefetch0(data);
 		rte_prefetch0(data + RTE_CACHE_LINE_MIN_SIZE);
+		if (out[i]->nb_segs == CHAIN) {
+			rte_prefetch0(out[i]->next);
+			rte_prefetch0((char *)out[i]->next + RTE_CACHE_LINE_MIN_SIZE);
+		}
+	}
+	for (i = 0; i < got; i++) {
+		const struct rte_mbuf *middle = out[i]->next;
+
+		if (out[i]->nb_segs == CHAIN) {
+			rte_prefetch0(middle->next);
+			rte_prefetch0((char *)middle->next + RTE_CACHE_LINE_MIN_SIZE);
+			rte_prefetch0(rte_pktmbuf_mtod(middle, const char *));
+			/* That of the tail lies behind it. */
+			rte_prefetch0((char *)(middle->next + 1) + RTE_PKTMBUF_HEADROOM);
+		}
 	}
 	return got;
 }
