@@ -183,7 +183,7 @@ fn call(station: &mut MemStation, manager: &mut Manager, port: u16) -> Result<Co
                 station.turn();
                 return Ok(id);
             }
-            Some(Event::Refused { reason, .. }) => return Err(reason),
+            Some(Event::Refused { id: refused, reason }) if refused == id => return Err(reason),
             // Those that were silent are parted with meanwhile.
             _ => {}
         }

@@ -46,10 +46,14 @@ pub struct Server<'a, I: PacketIo, C> {
     called: Instant,
 }
 
+/// Connections that may be ending at any time, at least.
+const ENDING: usize = 64;
+
 impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
     /// A service without peers.
     pub fn new(station: &'a mut Station<I, C>, limits: Limits, ports: Ports) -> Server<'a, I, C> {
-        let manager = Manager::new(station, limits.qps);
+        // Queue pairs are counted by the grants; connections that have ended wait here a while longer.
+        let manager = Manager::new(station, limits.qps.saturating_mul(2).saturating_add(ENDING));
         Server {
             station,
             manager,
