@@ -182,17 +182,6 @@ impl Mbuf {
         unsafe { sys::rdpdk_mbuf_copy(self.as_ptr(), out.as_mut_ptr(), room) as usize }
     }
 
-    /// Asks the processor to fetch the first bytes of the frame into its cache.
-    #[inline]
-    pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch has no effect but on caches, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data_start().cast()) };
-        }
-    }
-
     #[inline(always)]
     fn as_ptr(&self) -> *mut sys::rte_mbuf {
         self.0.as_ptr()

@@ -253,7 +253,7 @@ const fn mask(ones: &[(usize, u8)]) -> [u8; MASK_LEN] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Bit by bit, straight from the definition.
@@ -294,7 +294,8 @@ mod tests {
 
     const ALL: [Encapsulation; 3] = [Encapsulation::Ipv4, Encapsulation::Ipv6, Encapsulation::Grh];
 
-    fn noise(len: usize) -> Vec<u8> {
+    /// Bytes without a pattern, always the same.
+    pub(in super::super) fn noise(len: usize) -> Vec<u8> {
         let mut x = 1u32;
         (0..len)
             .map(|_| {

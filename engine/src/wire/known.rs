@@ -130,16 +130,9 @@ impl core::fmt::Debug for CrcShift {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn noise(n: usize) -> Vec<u8> {
-        let mut x = 0x9E37_79B9_u32;
-        (0..n)
-            .map(|_| {
-                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (x >> 24) as u8
-            })
-            .collect()
-    }
+    use crate::wire::IcrcPrefix;
+    use crate::wire::icrc::Encapsulation;
+    use crate::wire::icrc::tests::noise;
 
     #[test]
     fn two_pieces_sum_like_one() {
@@ -169,7 +162,7 @@ mod tests {
         let head = noise(28);
         let mut head_bth = [0u8; 40];
         head_bth[..28].copy_from_slice(&head);
-        let prefix = super::super::IcrcPrefix::new(super::super::icrc::Encapsulation::Ipv4, &head).unwrap();
+        let prefix = IcrcPrefix::new(Encapsulation::Ipv4, &head).unwrap();
         let running = prefix.begin(&head_bth);
         assert_eq!(piece.after(running), running.then(piece.bytes()));
         assert_ne!(constant.piece(0, 1024).unwrap().after(running), running.then(piece.bytes()));

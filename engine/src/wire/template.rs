@@ -269,18 +269,24 @@ impl Template {
             return len;
         }
         let running = prefix.begin(&head.0[bth_at..payload_at]);
-        if let Some(piece) = &payload.piece {
-            let icrc = piece.after(running).then(&[0; 3][..pad]).finish();
-            let mut tail = [0; 3 + ICRC_LEN];
-            tail[pad..pad + ICRC_LEN].copy_from_slice(&icrc);
-            if slot.attach(&head.0[..payload_at], piece, &tail[..pad + ICRC_LEN]) {
-                return end;
-            }
-            put(slot.buf(), head, payload_at, bytes, pad, icrc);
-        } else {
-            let icrc = running.then(bytes).then(&[0; 3][..pad]).finish();
-            put(slot.buf(), head, payload_at, bytes, pad, icrc);
+        let running = match &payload.piece {
+            Some(piece) => piece.after(running),
+            None => running.then(bytes),
+        };
+        // Pad and iCRC.
+        let mut tail = [0; 3 + ICRC_LEN];
+        let tail = &mut tail[..pad + ICRC_LEN];
+        tail[pad..].copy_from_slice(&running.then(&[0; 3][..pad]).finish());
+        if let Some(piece) = &payload.piece
+            && slot.attach(&head.0[..payload_at], piece, tail)
+        {
+            return end;
         }
+        let out = slot.buf();
+        copy_head(out, &head.0, payload_at);
+        let (body, rest) = out[payload_at..end].split_at_mut(bytes.len());
+        body.copy_from_slice(bytes);
+        rest.copy_from_slice(tail);
         end
     }
 
@@ -371,17 +377,6 @@ impl Template {
         self.oldest ^= 1;
         prefix
     }
-}
-
-/// Copies the pieces of a frame into their places.
-#[inline(always)]
-fn put(out: &mut [u8], head: &Head, payload_at: usize, payload: &[u8], pad: usize, icrc: [u8; ICRC_LEN]) {
-    copy_head(out, &head.0, payload_at);
-    let (body, tail) = out[payload_at..].split_at_mut(payload.len());
-    body.copy_from_slice(payload);
-    let (zeros, tail) = tail.split_at_mut(pad);
-    zeros.fill(0);
-    tail[..ICRC_LEN].copy_from_slice(&icrc);
 }
 
 /// Writes a congestion notification packet to QP `dest_qp`, the sender of the marked packet, and
