@@ -30,3 +30,14 @@ target_dir() {
     cargo metadata --manifest-path "$root/Cargo.toml" --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
+
+# The name of a Chromium, nothing where there is none.
+chromium() {
+    local name
+    for name in chromium chromium-browser google-chrome chrome; do
+        if command -v "$name" >/dev/null 2>&1; then
+            echo "$name"
+            return
+        fi
+    done
+}

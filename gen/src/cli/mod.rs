@@ -96,7 +96,7 @@ pub struct RunArgs {
     /// Print the result as one JSON object, and nothing else, on standard output
     #[arg(long)]
     pub json: bool,
-    /// Write result.json, histograms and the effective scenario to this directory
+    /// Write report.html, result.json, tables, histograms and the scenario to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What to record.
@@ -131,7 +131,7 @@ pub struct SimArgs {
     /// Print the result as one JSON object, and nothing else, on standard output
     #[arg(long)]
     pub json: bool,
-    /// Write the result, logs, tables and pictures to this directory
+    /// Write report.html, result.json, tables, histograms and pictures to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// How long to measure, in virtual time, instead of the scenario's own duration

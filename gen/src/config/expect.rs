@@ -10,11 +10,12 @@ use roce_engine::wire::DropReason;
 use toml::de::DeValue;
 
 /// The metrics of a result that an expectation may name; `counters.NAME` is one as well.
-pub const METRICS: [&str; 23] = [
+pub const METRICS: [&str; 24] = [
     "line_rate_pct",
     "goodput_gbps",
     "l1_gbps",
     "l2_gbps",
+    "min_window_gbps",
     "message_rate",
     "packet_rate",
     "messages",
@@ -167,7 +168,7 @@ fn value(metric: &str, text: &str) -> Result<f64, String> {
             let number = text.strip_suffix('%').map_or(text, str::trim_end);
             parse_number(number).map_err(|_| "write 98 or 98%".to_owned())
         }
-        "goodput_gbps" | "l1_gbps" | "l2_gbps" => match parse_number(text) {
+        "goodput_gbps" | "l1_gbps" | "l2_gbps" | "min_window_gbps" => match parse_number(text) {
             Ok(gbps) => Ok(gbps),
             Err(_) => parse_bit_rate(text)
                 .map(|r| r.as_gbps())

@@ -23,6 +23,9 @@ pub(super) const RUN: &[&str] = &[
     "warmup",
     "drain",
     "interval",
+    "sample",
+    "window",
+    "per_qp",
     "seed",
     "line_rate",
     "icrc",
@@ -259,7 +262,7 @@ pub(super) fn range(key: &str) -> Option<Range> {
 pub(super) fn of(key: &str) -> Option<String> {
     match key {
         "mtu" => Some("a whole number of bytes".to_owned()),
-        "verify" | "ecn" | "shuffle" | "promiscuous" | "share_cores" | "credits" => {
+        "verify" | "ecn" | "shuffle" | "promiscuous" | "share_cores" | "credits" | "per_qp" => {
             Some("true or false".to_owned())
         }
         "cores" => Some("a list of core numbers, as in [2, 3]".to_owned()),

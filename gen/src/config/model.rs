@@ -119,6 +119,12 @@ pub struct Run {
     pub drain: Duration,
     /// The span between two progress lines and statistics samples, at least 10 ms.
     pub interval: Duration,
+    /// The span between two lines of `intervals.csv`; see [`Run::sample`] for the default.
+    pub sample: Option<Duration>,
+    /// The span over which the smallest rate of each flow is looked for.
+    pub window: Option<Duration>,
+    /// Whether `intervals.csv` tells queue pairs apart.
+    pub per_qp: bool,
     /// Seeds every random choice; drawn and reported when left out.
     pub seed: Option<u64>,
     /// The line rate at L1 for ports that have no speed of their own.
@@ -131,6 +137,17 @@ pub struct Run {
     pub memory: Option<u64>,
     /// Whether a core may be named twice: its endpoints then share one worker.
     pub share_cores: bool,
+}
+
+impl Run {
+    /// The span between two readings of each flow: a 250th of what is measured where nothing else is asked
+    /// for, a tenth of the window at most, and no less than `least`.
+    pub fn sample(&self, least: Duration) -> Duration {
+        let part = |span: Option<Duration>, of: u64| span.map(|d| d.as_nanos() / of);
+        let default = part(self.duration, 250).unwrap_or(0).max(least.as_nanos());
+        let fine = part(self.window, 10).unwrap_or(u64::MAX).max(1_000);
+        self.sample.unwrap_or(Duration::from_nanos(default.min(fine)))
+    }
 }
 
 /// How often the iCRC of received packets is checked.

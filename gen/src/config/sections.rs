@@ -17,6 +17,9 @@ pub(super) fn default_run() -> Run {
         warmup: Duration::ZERO,
         drain: Duration::from_secs(2),
         interval: Duration::from_secs(1),
+        sample: None,
+        window: None,
+        per_qp: false,
         seed: None,
         line_rate: None,
         icrc: IcrcCheck::default(),
@@ -37,6 +40,9 @@ pub(super) fn read_run(t: &Table<'_>) -> Result<Run, ScenarioError> {
         warmup: t.duration("warmup")?.unwrap_or(default.warmup),
         drain: t.duration("drain")?.unwrap_or(default.drain),
         interval: t.duration("interval")?.unwrap_or(default.interval),
+        sample: t.duration("sample")?,
+        window: t.duration("window")?,
+        per_qp: t.flag("per_qp")?.unwrap_or(default.per_qp),
         seed: t.integer("seed")?,
         line_rate: t.parse("line_rate", parse_bit_rate)?,
         icrc: t.word("icrc", &ICRC)?.unwrap_or(default.icrc),
@@ -49,6 +55,16 @@ pub(super) fn read_run(t: &Table<'_>) -> Result<Run, ScenarioError> {
     }
     if run.interval < Duration::from_millis(10) {
         return Err(t.error("interval", "must be at least 10ms"));
+    }
+    if run.sample.is_some_and(|s| s < Duration::from_micros(1)) {
+        return Err(t.error("sample", "must be at least 1us, and at least 1ms outside virtual time"));
+    }
+    match (run.window, run.sample) {
+        (Some(Duration::ZERO), _) => return Err(t.error("window", "must be longer than zero")),
+        (Some(window), Some(sample)) if window < sample => {
+            return Err(t.clash("window", "sample", "a window holds at least one sample"));
+        }
+        _ => {}
     }
     if run.memory.is_some_and(|m| m < 16 << 20) {
         return Err(t.error("memory", "must be at least 16MiB"));

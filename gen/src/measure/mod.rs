@@ -2,9 +2,13 @@
 
 mod latency;
 mod series;
+mod tick;
+mod timeline;
 
 pub use latency::Latency;
 pub use series::{ControlState, QueueSeries, QueueState, RateSeries, Series};
+pub use tick::{Collector, Row, Spread, Subject, Tick};
+pub use timeline::{Reading, Spell, Timeline};
 
 use roce_engine::cc::{DcqcnState, Gaps, PauseCounters};
 use roce_engine::transport::{QpCounters, Stages};

@@ -67,7 +67,7 @@ fn value(
     }
     let all: Vec<f64> = flows.iter().map(|f| of_flow(f, &e.metric)).collect::<Option<_>>()?;
     Some(match e.metric.as_str() {
-        "line_rate_pct" | "latency_min" => all.into_iter().fold(f64::INFINITY, f64::min),
+        "line_rate_pct" | "latency_min" | "min_window_gbps" => all.into_iter().fold(f64::INFINITY, f64::min),
         m if m.starts_with("latency_") && m != "latency_count" => all.into_iter().fold(0.0, f64::max),
         "elapsed" => all.into_iter().fold(0.0, f64::max),
         _ => all.into_iter().sum(),
@@ -96,6 +96,7 @@ fn of_flow(f: &FlowResult, metric: &str) -> Option<f64> {
     match metric {
         "line_rate_pct" => f.line_rate_pct,
         "goodput_gbps" => Some(f.goodput_gbps),
+        "min_window_gbps" => f.min_window_gbps,
         "l1_gbps" => Some(f.l1_gbps),
         "l2_gbps" => Some(f.l2_gbps),
         "message_rate" => Some(f.message_rate),

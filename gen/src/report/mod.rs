@@ -3,22 +3,27 @@
 mod expect;
 mod fabric;
 mod hdr;
+pub mod html;
 mod injected;
+mod intervals;
 mod output;
 mod pauses;
 mod recovery;
 mod result;
 mod table;
+mod timeline;
 
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
+pub(crate) use intervals::Intervals;
 pub(crate) use output::print_progress;
 pub use output::{Outputs, print};
 pub use recovery::{RecoveryResult, StageResult};
 pub use result::{FlowResult, RunResult};
+pub(crate) use timeline::payload;
 
 use crate::config::{Scenario, Verb};
-use crate::measure::{FlowStats, Latency, Series};
+use crate::measure::{FlowStats, Latency, Series, Timeline};
 use crate::run::Environment;
 use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::PortStats;
@@ -47,6 +52,8 @@ pub struct FlowMeasure {
     pub stages: Stages,
     /// The line rate that shares are of.
     pub line_rate: Option<Rate>,
+    /// The smallest goodput over a window, in Gb/s, where one was asked for.
+    pub min_window_gbps: Option<f64>,
     /// What the other process said: messages received, verified, wrong.
     pub peer: Option<(u64, u64, u64)>,
 }
@@ -132,6 +139,8 @@ pub struct Finished {
     pub workers: Vec<WorkerMeasure>,
     /// The intervals of the measurement.
     pub intervals: Vec<Interval>,
+    /// What each flow did, in short spans.
+    pub timeline: Timeline,
     /// The recordings, by port name.
     pub captures: Vec<(String, Capture)>,
     /// What went wrong on purpose, by whatever sent the packets.

@@ -85,6 +85,8 @@ impl Outputs {
             };
             put("result.json", json.as_bytes())?;
             put("scenario.toml", scenario.text.as_bytes())?;
+            let page = super::html::page(&serde_json::to_value(&judged.result)?, &scenario.text);
+            put("report.html", page.as_bytes())?;
             let mut log = Vec::new();
             hdr::write(&mut log, scenario, &judged.run.intervals, judged.run.origin_ns)?;
             put("latency.hlog", &log)?;

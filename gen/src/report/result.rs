@@ -5,6 +5,7 @@ use super::fabric::FabricResult;
 use super::injected::ImpairResult;
 use super::pauses::FlowControlResult;
 use super::recovery::RecoveryResult;
+use super::timeline::{self, TimelineResult};
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
 use crate::measure::{Latency, Reactions};
@@ -49,6 +50,9 @@ pub struct RunResult {
     pub workers: Vec<WorkerResult>,
     /// By expectation.
     pub expectations: Vec<ExpectationResult>,
+    /// How the flows went over time; left out where no span was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineResult>,
 }
 
 /// The result of a flow.
@@ -103,6 +107,9 @@ pub struct FlowResult {
     pub line_rate_gbps: Option<f64>,
     /// `l1_gbps` of it.
     pub line_rate_pct: Option<f64>,
+    /// The smallest goodput over any `window` of the measured span; left out where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_window_gbps: Option<f64>,
     /// Messages a second.
     pub message_rate: f64,
     /// Packets with payload a second.
@@ -120,6 +127,9 @@ pub struct FlowResult {
     pub packet_gap_ns: Option<GapResult>,
     /// From when a message was due or posted to its completion; `null` without messages.
     pub latency_ns: Option<LatencyResult>,
+    /// How latencies are spread: pairs of a percentile and the nanoseconds that so many messages did not
+    /// exceed.
+    pub latency_spread: Vec<(f64, u64)>,
     /// How what was lost was recovered; left out where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryResult>,
@@ -285,6 +295,7 @@ impl RunResult {
             fabric,
             workers: run.workers.iter().map(WorkerResult::of).collect(),
             expectations,
+            timeline: TimelineResult::of(s, run, timeline::began(&run.flows, run)),
         }
     }
 
@@ -339,6 +350,7 @@ impl FlowResult {
             l1_gbps: rates.l1_bps / 1e9,
             line_rate_gbps: line,
             line_rate_pct: line.map(|line| rates.l1_bps / 1e9 / line * 100.0),
+            min_window_gbps: m.min_window_gbps,
             message_rate,
             packet_rate: message_rate * f64::from(plan.packets),
             retransmits: counters.retransmits,
@@ -346,6 +358,7 @@ impl FlowResult {
             dcqcn: m.end.reactions.as_ref().map(DcqcnResult::of),
             packet_gap_ns: GapResult::of(&m.gaps),
             latency_ns: LatencyResult::of(&m.latency),
+            latency_spread: timeline::spread(&m.latency),
             recovery: RecoveryResult::of(flow, &m.last, &m.stages),
             counters: counters.values().collect(),
         }

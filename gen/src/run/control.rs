@@ -6,12 +6,14 @@ use super::judges::{judges, longest_hold};
 use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
-use super::worker::Handle;
+use super::worker::{Handle, Io, Plan};
 use super::{EnvironmentError, start_dpdk};
 use crate::cli::{Direction, RunArgs};
 use crate::config::{Device, Flow, Scenario};
-use crate::measure::{FlowStats, Latency, PortSample, Sample};
-use crate::report::{Finished, FlowMeasure, Interval, Judged, PortMeasure, WorkerMeasure};
+use crate::measure::{Collector, FlowStats, Latency, PortSample, Sample, Tick};
+use crate::report::{
+    Finished, FlowMeasure, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload,
+};
 use crate::workload::Command;
 use anyhow::Result;
 use roce_engine::cc::{Gaps, PauseCounters};
@@ -22,12 +24,19 @@ use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
 use roce_engine::wire::MacAddr;
 use roce_engine::worker::EndpointCounters;
+use rtrb::{Consumer, RingBuffer};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How often the control thread looks around.
 const NAP: std::time::Duration = std::time::Duration::from_millis(5);
+/// Readings are no finer than that, and by default ten times as coarse.
+pub(super) const FINEST: Duration = Duration::from_millis(1);
+const USUAL: Duration = Duration::from_millis(10);
+/// What a worker has to say while the control thread sleeps: so many moments, in so many ticks at most.
+const MOMENTS: usize = 256;
+const TICKS: usize = 8192;
 /// After Ctrl-C a run ends within two seconds: so long may its drain take.
 const INTERRUPTED_DRAIN: Duration = Duration::from_millis(500);
 
@@ -43,6 +52,11 @@ struct Control<'a> {
     progress: Progress,
     /// Latencies of the intervals, by flow.
     intervals: Vec<Interval>,
+    /// What workers tell by themselves, and what is made of it.
+    ticks: Vec<Consumer<Tick>>,
+    collector: Collector,
+    /// Where that is written to.
+    table: Option<Intervals>,
 }
 
 /// All that is known at one moment.
@@ -146,14 +160,28 @@ pub(super) fn run(
     for (at, judge) in judges(scenario, seed, streams) {
         plans[at.0].endpoints[at.1].io_mut().set_impairment(judge);
     }
+    let ticks = watch(scenario, &mut plans);
+    let table = args.out.as_deref().map(Intervals::create).transpose();
+    let table = table.map_err(|e| EnvironmentError(format!("--out: {e}")))?;
     let workers =
         plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
     let empty = |w: &Handle| Box::new(Sample::new(scenario.flows.len(), w.ports.len(), &Latency::sized()));
     let spare = workers.iter().map(|w| Some(empty(w))).collect();
     let total = scenario.run.duration.map(|d| d + warmup(scenario));
     let progress = Progress::new(quiet, total);
-    let mut control =
-        Control { scenario, clock, workers, spare, finished, signals, progress, intervals: Vec::new() };
+    let mut control = Control {
+        scenario,
+        clock,
+        workers,
+        spare,
+        finished,
+        signals,
+        progress,
+        intervals: Vec::new(),
+        collector: Collector::new(ticks.len(), scenario.flows.len(), scenario.run.window),
+        ticks,
+        table,
+    };
     let measured = control.phases(meeting.as_mut());
     control.progress.end();
     if measured.is_err() {
@@ -171,7 +199,11 @@ pub(super) fn run(
     environment.close(&clock);
     let intervals = std::mem::take(&mut control.intervals);
     let interrupted = signals.interrupted();
-    let flows = flow_measures(scenario, &facts, (&base, &end, &last), &intervals, theirs.as_ref());
+    if let Some(table) = control.table.take() {
+        table.close().map_err(|e| EnvironmentError(format!("cannot write intervals.csv: {e}")))?;
+    }
+    let mut flows = flow_measures(scenario, &facts, (&base, &end, &last), &intervals, theirs.as_ref());
+    note_windows(&mut flows, &control.collector);
     let ports = port_measures(scenario, open, &last);
     let workers = load
         .into_iter()
@@ -187,6 +219,7 @@ pub(super) fn run(
         ports,
         workers,
         intervals,
+        timeline: control.collector.timeline().clone(),
         captures,
         injected,
         fabric: None,
@@ -211,12 +244,16 @@ impl Control<'_> {
         for flow in &mut base.flows {
             flow.sampled = base.at;
         }
+        if warmup == Duration::ZERO {
+            self.begin(base.at);
+        }
         for worker in &mut self.workers {
             worker.tell(Command::Start)?;
         }
         if warmup != Duration::ZERO {
             self.wait(warmup, "warm-up", meeting.as_deref_mut(), sends)?;
             base = self.view()?;
+            self.begin(base.at);
         }
         let mut view = base.clone();
         // A side that only receives goes on until the other one has ended.
@@ -233,6 +270,7 @@ impl Control<'_> {
             }
         }
         let end = view;
+        self.collector.end(end.at);
         for worker in &mut self.workers {
             worker.tell(Command::StopPosting)?;
         }
@@ -246,6 +284,7 @@ impl Control<'_> {
         }
         std::thread::sleep(NAP + hold.into());
         let last = self.sample(Command::Finish)?;
+        self.listen();
         add_latency(&mut latency, &last);
         self.intervals.push(Interval { from: end.at, to: last.at, latency });
         let mut phases = Phases { base, end, last, theirs: None, peer_lost: parted };
@@ -256,6 +295,33 @@ impl Control<'_> {
             }
         }
         Ok(phases)
+    }
+
+    /// Measuring begins.
+    fn begin(&mut self, at: Instant) {
+        self.collector.begin(at);
+        if let Some(table) = &mut self.table {
+            table.begin(at);
+        }
+    }
+
+    /// Takes what workers have told.
+    fn listen(&mut self) {
+        for (worker, ticks) in self.ticks.iter_mut().enumerate() {
+            while let Ok(tick) = ticks.pop() {
+                self.collector.take(worker, tick);
+            }
+        }
+        let s = self.scenario;
+        let table = &mut self.table;
+        self.collector.advance(
+            |flow, spell| payload(s, flow, spell),
+            |row| {
+                if let Some(table) = table {
+                    table.note(s, row);
+                }
+            },
+        );
     }
 
     /// Whether there is nothing more to measure.
@@ -285,7 +351,7 @@ impl Control<'_> {
 
     /// Waits, but not when the run is over.
     fn wait(
-        &self,
+        &mut self,
         span: Duration,
         phase: &'static str,
         mut meeting: Option<&mut Meeting<'_>>,
@@ -298,6 +364,7 @@ impl Control<'_> {
                 return Ok(());
             }
             self.check_workers()?;
+            self.listen();
             self.progress.at(phase, now.since(Instant::ZERO));
             std::thread::sleep(NAP.min(end.since(now).into()));
         }
@@ -417,6 +484,34 @@ impl View {
     }
 }
 
+/// Has the workers that have flows tell of them; where they do.
+fn watch(s: &Scenario, plans: &mut [Plan<Io>]) -> Vec<Consumer<Tick>> {
+    let mut ticks = Vec::new();
+    let lanes: u64 = s.flows.iter().map(|f| u64::from(f.qps)).sum();
+    // To look at very many queue pairs takes a while.
+    let least = USUAL.max(Duration::from_micros(5 * lanes));
+    let every = s.run.sample(least).max(FINEST);
+    for plan in plans.iter_mut() {
+        if s.run.per_qp {
+            plan.app.tell_queue_pairs_apart();
+        }
+        let each = plan.app.ticks();
+        if each != 0 {
+            let (out, from) = RingBuffer::new((each * MOMENTS).min(TICKS).max(2 * each));
+            plan.app.watch(every, out);
+            ticks.push(from);
+        }
+    }
+    ticks
+}
+
+/// Adds the smallest rates over a window.
+pub(crate) fn note_windows(flows: &mut [FlowMeasure], collector: &Collector) {
+    for (f, flow) in flows.iter_mut().enumerate() {
+        flow.min_window_gbps = collector.smallest_gbps(f);
+    }
+}
+
 pub(crate) fn add_latency(sum: &mut [Latency], view: &View) {
     for (sum, more) in sum.iter_mut().zip(&view.latency) {
         sum.add(more);
@@ -484,6 +579,7 @@ pub(crate) fn flow_measures(
                 gaps: end.gaps[f].since(&base.gaps[f]),
                 stages: last.stages[f],
                 line_rate: facts[flow.data_from()].line_rate,
+                min_window_gbps: None,
                 peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
             }
         })

@@ -37,6 +37,10 @@ pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
         let text = "[fabric]: hosts and switches exist in virtual time only: rocegen sim".to_owned();
         return Err(ScenarioError { place: scenario.place("fabric", None, None), text }.into());
     }
+    if scenario.run.sample.is_some_and(|s| s < control::FINEST) {
+        let text = "[run]: key \"sample\": must be at least 1ms outside virtual time".to_owned();
+        return Err(ScenarioError { place: scenario.place("run", None, Some("sample")), text }.into());
+    }
     let cores = validate_cores(&scenario, &machine::available_cores())?;
     if let Some(available) = machine::available_memory() {
         Memory::of(&scenario).check(&scenario, available)?;

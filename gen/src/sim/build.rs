@@ -99,7 +99,10 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
         world.hash_queue_pairs();
     }
     let mut hosts = Vec::new();
-    for (port, plan) in plans.into_iter().enumerate() {
+    for (port, mut plan) in plans.into_iter().enumerate() {
+        if s.run.per_qp {
+            plan.app.tell_queue_pairs_apart();
+        }
         let id = world.add_host(Worker::new(plan.endpoints, plan.app));
         let at = PortRef { host: id, endpoint: 0 };
         world.attach(at, wires[port].station, Gid::from(s.ports[port].ip));

@@ -36,7 +36,7 @@ pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
     }
     let outputs = Outputs::for_sim(args.json, args.out.as_deref())?;
     let Some(sweep) = &scenario.cliff else {
-        let judged = simulate(&scenario, quiet)?;
+        let judged = world::simulate_into(&scenario, quiet, args.out.as_deref())?;
         if let (Some(dir), Some(series)) = (&args.out, &judged.run.series) {
             put(dir, "rates.csv", &series.rates_csv())?;
             put(dir, "queues.csv", &series.queues_csv())?;

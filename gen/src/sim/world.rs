@@ -4,9 +4,9 @@ use super::build::{Built, Host, build};
 use super::fabric::{self, Named};
 use super::sampler::Sampler;
 use crate::config::Scenario;
-use crate::measure::{FlowStats, Latency, Sample};
-use crate::report::{Finished, Injected, Interval, Judged, PortMeasure, WorkerMeasure};
-use crate::run::control::{View, add_latency, flow_measures, warmup};
+use crate::measure::{Collector, FlowStats, Latency, Sample};
+use crate::report::{Finished, Injected, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload};
+use crate::run::control::{View, add_latency, flow_measures, note_windows, warmup};
 use crate::run::progress::Progress;
 use crate::run::{Environment, EnvironmentError, longest_hold};
 use crate::workload::Command;
@@ -15,6 +15,7 @@ use roce_engine::fabric::{Priority, Station};
 use roce_engine::io::dpdk::PortStats;
 use roce_engine::io::{Clock, MonotonicClock};
 use roce_engine::units::{Duration, Instant};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// The steps in which a drain, or a run that ends with its messages, looks whether it is over.
@@ -37,6 +38,10 @@ struct Simulation<'a> {
     /// When it was last said how far the run is, and how many packets there had been.
     told: (Instant, u64),
     intervals: Vec<Interval>,
+    /// The span between two readings of all flows, and when the next one is due.
+    ticks: (Duration, Instant),
+    collector: Collector,
+    table: Option<Intervals>,
     progress: Progress,
 }
 
@@ -45,7 +50,13 @@ struct Simulation<'a> {
 /// # Errors
 /// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: ports that no cable can join.
 pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
+    simulate_into(scenario, quiet, None)
+}
+
+/// The same; the table of intervals goes to a directory.
+pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>) -> Result<Judged> {
     let built = build(scenario)?;
+    let hosts = built.hosts.len();
     let progress = Progress::new(quiet, scenario.run.duration.map(|d| d + warmup(scenario)));
     let named = fabric::named(scenario, &built);
     let sampler = Sampler::new(scenario, &built, &named);
@@ -59,11 +70,22 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
         clock: MonotonicClock::new(),
         told: (Instant::ZERO, 0),
         intervals: Vec::new(),
+        ticks: (tick_span(scenario), Instant::FAR),
+        collector: Collector::new(hosts, scenario.flows.len(), scenario.run.window),
+        table: None,
         progress,
     };
+    if let Some(dir) = out {
+        let table = Intervals::create(dir).map_err(|e| EnvironmentError(format!("--out: {e}")))?;
+        sim.table = Some(table);
+    }
     let (base, end, last) = sim.phases()?;
     sim.progress.end();
-    let flows = flow_measures(scenario, &sim.built.facts, (&base, &end, &last), &sim.intervals, None);
+    if let Some(table) = sim.table.take() {
+        table.close().map_err(|e| EnvironmentError(format!("cannot write intervals.csv: {e}")))?;
+    }
+    let mut flows = flow_measures(scenario, &sim.built.facts, (&base, &end, &last), &sim.intervals, None);
+    note_windows(&mut flows, &sim.collector);
     let ports: Vec<_> = (0..scenario.ports.len()).map(|port| sim.port_measure(port, &last)).collect();
     let workers = last.workers.iter().zip(&base.workers);
     let workers =
@@ -81,6 +103,7 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
         ports,
         workers,
         intervals: sim.intervals,
+        timeline: sim.collector.timeline().clone(),
         captures: Vec::new(),
         fabric,
         series: sim.sampler.map(Sampler::end),
@@ -103,6 +126,11 @@ impl Simulation<'_> {
             base = self.sample(Command::Sample)?;
         }
         self.line_times[0] = fabric::line_times(&self.built, &self.named);
+        self.collector.begin(base.at);
+        if let Some(table) = &mut self.table {
+            table.begin(base.at);
+        }
+        self.tick();
         let end_at = s.run.duration.map(|d| base.at + d);
         let mut view = base.clone();
         while !self.is_over() && end_at.is_none_or(|end| view.at < end) {
@@ -113,6 +141,8 @@ impl Simulation<'_> {
             view = now;
         }
         let end = view;
+        self.tick();
+        self.ticks.1 = Instant::FAR;
         self.line_times[1] = fabric::line_times(&self.built, &self.named);
         for host in 0..self.built.hosts.len() {
             self.built.world.command(self.built.hosts[host].id, Command::StopPosting);
@@ -142,7 +172,7 @@ impl Simulation<'_> {
             let storm = self.storms.last().map_or(Instant::FAR, |s| s.0);
             let sample = self.sampler.as_ref().map_or(Instant::FAR, Sampler::next);
             let step = until.min(self.built.world.now() + STEP);
-            self.built.world.run_until(step.min(sample).min(storm));
+            self.built.world.run_until(step.min(sample).min(storm).min(self.ticks.1));
             let now = self.built.world.now();
             while let Some((_, station, priority, on)) = self.storms.pop_if(|s| s.0 <= now) {
                 self.built.world.net_mut().assert_pause(station, priority, on);
@@ -150,8 +180,33 @@ impl Simulation<'_> {
             if let Some(sampler) = &mut self.sampler {
                 sampler.sample(&self.built, &self.named);
             }
+            if now >= self.ticks.1 {
+                self.tick();
+            }
             self.tell();
         }
+    }
+
+    /// Reads all flows.
+    fn tick(&mut self) {
+        let now = self.built.world.now();
+        let every = self.ticks.0.as_nanos();
+        self.ticks.1 = Instant::from_nanos((now.as_nanos() / every + 1) * every);
+        let Simulation { built, collector, table, scenario: s, .. } = self;
+        for (number, host) in built.hosts.iter().enumerate() {
+            let worker = built.world.host(host.id);
+            worker.app().read(now, now.as_nanos(), worker.endpoints(), |t| collector.take(number, t));
+            // One without flows has nothing to say.
+            collector.reach(number, now.as_nanos());
+        }
+        collector.advance(
+            |flow, spell| payload(s, flow, spell),
+            |row| {
+                if let Some(table) = table {
+                    table.note(s, row);
+                }
+            },
+        );
     }
 
     /// Says now and then how far the run is.
@@ -223,6 +278,14 @@ impl Simulation<'_> {
         // Those that never came to where they would have been judged, and those held back there.
         let before = measure.counters.tx_packets - measure.tail_dropped - judged.judged;
         Some(Injected::of(port, self.built.world.impairment(last)?, before as usize + held))
+    }
+}
+
+/// The span between two readings.
+fn tick_span(s: &Scenario) -> Duration {
+    match (s.run.duration, s.run.sample) {
+        (None, None) => STEP,
+        _ => s.run.sample(Duration::from_micros(1)),
     }
 }
 

@@ -2,14 +2,16 @@
 
 mod lane;
 pub mod pattern;
+mod watch;
 
 use lane::ReceiveId;
 pub use lane::{
     Buffers, Ended, Lane, LaneSpec, Pace, Received, SharedReceives, Side, buffer_size, front, receive_depth,
     side_depth,
 };
+use watch::Watch;
 
-use crate::measure::{FlowSample, FlowStats, Latency, QpFailure, Sample, WrongPayload};
+use crate::measure::{FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload};
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn};
@@ -56,6 +58,10 @@ pub struct Generator {
     /// Workers that are through with all their messages count up here.
     finished: Arc<AtomicUsize>,
     answers: Producer<Box<Sample>>,
+    /// By flow of its own: latencies since the start, for readings in between.
+    spreads: Vec<Spread>,
+    /// What it tells of its flows without being asked.
+    watch: Watch,
 }
 
 const NO_LANE: u32 = u32::MAX;
@@ -84,6 +90,8 @@ impl Generator {
             unfinished: 0,
             finished,
             answers,
+            spreads: Vec::new(),
+            watch: Watch::default(),
         }
     }
 
@@ -98,6 +106,7 @@ impl Generator {
         let known = self.flows.iter().position(|f| f.flow == flow);
         lane.set_flow(known.unwrap_or_else(|| {
             self.flows.push(FlowSample::new(flow, self.empty.clone()));
+            self.spreads.push(Spread::default());
             self.flows.len() - 1
         }));
         let slots = &mut self.by_slot[lane.endpoint()];
@@ -182,6 +191,8 @@ impl Generator {
         if done.status == CompletionStatus::Success {
             stats.completed += 1;
             latency.record(now.since(message.due));
+            self.spreads[lane.flow()].note(now.since(message.due));
+            self.watch.note(index, now.since(message.due));
             if let Some(received) = lane.check_read(message.number, endpoint) {
                 note_received(stats, lane.index(), &received);
             }
@@ -412,6 +423,9 @@ impl<I: PacketIo> Application<I> for Generator {
 
     #[inline]
     fn on_turn(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
+        if self.watch.is_due(now) {
+            self.tell(now, endpoints);
+        }
         self.posting && !self.due.is_empty() && self.post_due(now, endpoints)
     }
 

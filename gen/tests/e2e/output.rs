@@ -23,7 +23,8 @@ fn result_and_scenario() {
     let mut names: Vec<_> =
         fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["latency.hlog", "result.json", "scenario.toml"]);
+    let all = ["intervals.csv", "latency.hlog", "report.html", "result.json", "scenario.toml"];
+    assert_eq!(names, all);
 
     // What was kept is what was run, and runs again, into the same place.
     let kept = format!("{out}/scenario.toml");

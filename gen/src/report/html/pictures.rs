@@ -1,0 +1,288 @@
+//! The pictures of a page, from the result's JSON.
+
+use super::chart::{Axis, Bar, Chart, Kind, Series, bars};
+use super::text::{Form, float, list, number, percentile, time, whole, word};
+use serde_json::Value;
+
+/// Lines that a picture has room for.
+const LINES: usize = 8;
+
+/// The pictures that the result has something for, in order.
+pub(super) fn all(result: &Value) -> Vec<String> {
+    let over_time = Over::of(result);
+    let timed = over_time.as_ref();
+    [
+        timed.and_then(|o| o.throughput(result)),
+        percentiles(result),
+        timed.and_then(Over::latency),
+        completions(result),
+        timed.and_then(Over::rates),
+        timed.and_then(|o| o.events("CNPs", "congestion notifications that came back to the sender", "cnps")),
+        timed.and_then(|o| {
+            o.events("NAKs", "negative acknowledgements that came back, RNR NAKs included", "naks")
+        }),
+        timed.and_then(|o| o.events("Sent again", "packets sent again", "retransmits")),
+        stages(result),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The result over time.
+struct Over<'v> {
+    /// The middle of each span, in a unit that suits.
+    at: Vec<f64>,
+    unit: &'static str,
+    /// The length of most spans, in words.
+    step: String,
+    lines: Vec<&'v Value>,
+    /// Lines that are not drawn.
+    more: usize,
+}
+
+impl<'v> Over<'v> {
+    fn of(result: &'v Value) -> Option<Over<'v>> {
+        let ends: Vec<f64> = list(result, "/timeline/ends_s").iter().filter_map(Value::as_f64).collect();
+        let last = *ends.last()?;
+        let (scale, unit) = match last {
+            s if s >= 1.5 => (1.0, "s"),
+            s if s >= 1.5e-3 => (1e3, "ms"),
+            _ => (1e6, "\u{b5}s"),
+        };
+        let begin =
+            |i: usize| if i == 0 { 2.0 * ends[0] - ends.get(1).unwrap_or(&ends[0]) } else { ends[i - 1] };
+        let at = ends.iter().enumerate().map(|(i, end)| (begin(i).max(0.0) + end) / 2.0 * scale).collect();
+        let mut spans: Vec<f64> = ends.windows(2).map(|w| w[1] - w[0]).collect();
+        spans.sort_by(f64::total_cmp);
+        let step = spans.get(spans.len() / 2).map_or(String::new(), |s| time(s * 1e9));
+        let mut lines: Vec<&Value> = list(result, "/timeline/lines").iter().collect();
+        let sum = |l: &Value| list(l, "/goodput_gbps").iter().filter_map(Value::as_f64).sum::<f64>();
+        let more = lines.len().saturating_sub(LINES);
+        if more != 0 {
+            lines.sort_by(|a, b| sum(b).total_cmp(&sum(a)));
+            lines.truncate(LINES);
+        }
+        Some(Over { at, unit, step, lines, more })
+    }
+
+    fn series(&self, line: &Value, index: usize, key: &str, kind: Kind) -> Series {
+        let values = list(line, &format!("/{key}"));
+        let points = self.at.iter().zip(values).map(|(x, y)| (*x, y.as_f64())).collect();
+        Series { name: word(line, "/name").to_owned(), colour: index, kind, dashed: false, points }
+    }
+
+    fn note(&self, what: &str) -> String {
+        let more = match self.more {
+            0 => String::new(),
+            n => format!("; {n} more flows are not drawn"),
+        };
+        format!("{what}, in spans of {}{more}", self.step)
+    }
+
+    fn axis(&self) -> Axis {
+        Axis::linear(&format!("time, {}", self.unit), Form::Plain).from(0.0)
+    }
+
+    fn throughput(&self, result: &Value) -> Option<String> {
+        let series: Vec<Series> = self
+            .lines
+            .iter()
+            .enumerate()
+            .map(|(i, l)| self.series(l, i, "goodput_gbps", Kind::Line))
+            .collect();
+        let most = series.iter().flat_map(|s| &s.points).filter_map(|p| p.1).fold(0.0, f64::max);
+        let line = list(result, "/flows").iter().find_map(|f| float(f, "/line_rate_gbps"));
+        // Only where it is near what was reached: else it flattens the picture.
+        let line = line.filter(|l| most > 0.4 * l && most < 1.1 * l);
+        let mut y = Axis::linear("Gb/s", Form::Plain).from(0.0);
+        if let Some(line) = line {
+            y = y.to(line.max(most));
+        }
+        Chart {
+            title: "Throughput over time".to_owned(),
+            note: self.note("goodput, the payload that arrived"),
+            x: self.axis(),
+            y,
+            series,
+            reference: line.map(|l| (l, format!("line rate {} Gb/s", number(l)))),
+            full: true,
+        }
+        .html()
+    }
+
+    fn latency(&self) -> Option<String> {
+        let mut series = Vec::new();
+        // Two lines for each of many flows are a thicket.
+        let keys: &[(&str, &str, bool)] = match self.lines.len() {
+            1 | 2 => &[("p99_ns", "p99", false), ("p50_ns", "p50", true)],
+            _ => &[("p99_ns", "p99", false)],
+        };
+        for (i, line) in self.lines.iter().enumerate() {
+            for &(key, name, dashed) in keys {
+                let mut s = self.series(line, i, key, Kind::Line);
+                s.name = if self.lines.len() == 1 { name.to_owned() } else { format!("{} {name}", s.name) };
+                s.dashed = dashed;
+                series.push(s);
+            }
+        }
+        let note = self.note("of the messages that ended in each span, right to 1/16");
+        Chart {
+            title: "Latency over time".to_owned(),
+            note,
+            x: self.axis(),
+            y: Axis::log("latency", Form::Time),
+            series,
+            reference: None,
+            full: false,
+        }
+        .html()
+    }
+
+    fn rates(&self) -> Option<String> {
+        let limited = self.lines.iter().enumerate().filter(|(_, l)| l.pointer("/rate_gbps").is_some());
+        Chart {
+            title: "Rate that DCQCN allows".to_owned(),
+            note: self.note("at L1, all queue pairs of a flow together"),
+            x: self.axis(),
+            y: Axis::linear("Gb/s", Form::Plain).from(0.0),
+            series: limited.map(|(i, l)| self.series(l, i, "rate_gbps", Kind::Line)).collect(),
+            reference: None,
+            full: false,
+        }
+        .html()
+    }
+
+    /// Counts by span, those of all flows together.
+    fn events(&self, title: &str, what: &str, key: &str) -> Option<String> {
+        let mut sums = vec![0.0; self.at.len()];
+        for line in &self.lines {
+            for (sum, n) in sums.iter_mut().zip(list(line, &format!("/{key}"))) {
+                *sum += n.as_f64().unwrap_or(0.0);
+            }
+        }
+        if sums.iter().all(|n| *n == 0.0) {
+            return None;
+        }
+        let points = self.at.iter().zip(&sums).map(|(x, y)| (*x, Some(*y))).collect();
+        let colour = if key == "cnps" { 2 } else { 4 };
+        Chart {
+            title: format!("{title} over time"),
+            note: self.note(&format!("{what}, all flows")),
+            x: self.axis(),
+            y: Axis::linear("in each span", Form::Plain).from(0.0),
+            series: vec![Series { name: title.to_owned(), colour, kind: Kind::Bars, dashed: false, points }],
+            reference: None,
+            full: false,
+        }
+        .html()
+    }
+}
+
+/// Latency against percentile, both logarithmic.
+fn percentiles(result: &Value) -> Option<String> {
+    let flows: Vec<&Value> =
+        list(result, "/flows").iter().filter(|f| !list(f, "/latency_spread").is_empty()).collect();
+    let mut shown = flows.clone();
+    let p99 = |f: &Value| whole(f, "/latency_ns/p99");
+    if shown.len() > LINES {
+        // The worst are what one looks for.
+        shown.sort_by_key(|f| std::cmp::Reverse(p99(f)));
+        shown.truncate(LINES);
+    }
+    let series: Vec<Series> = shown
+        .iter()
+        .enumerate()
+        .map(|(i, f)| {
+            let pair = |p: &Value| Some((p.get(0)?.as_f64()?, p.get(1)?.as_f64()?));
+            let mut points: Vec<(f64, Option<f64>)> = list(f, "/latency_spread")
+                .iter()
+                .filter_map(pair)
+                .map(|(p, ns)| (nines(p), Some(ns.max(1.0))))
+                .collect();
+            // The longest stands for the share that is one message.
+            if let (Some(max), count @ 1..) = (float(f, "/latency_ns/max"), whole(f, "/latency_ns/count")) {
+                let last = (count as f64).log10().max(points.last().map_or(0.0, |p| p.0) + 0.02);
+                points.push((last, Some(max.max(1.0))));
+            }
+            Series { name: word(f, "/name").to_owned(), colour: i, kind: Kind::Line, dashed: false, points }
+        })
+        .collect();
+    let end = series.iter().filter_map(|s| s.points.last()).map(|p| p.0).fold(1.0, f64::max);
+    let mut note =
+        "each message recorded; every step to the right is a tenth of the messages before it".to_owned();
+    if flows.len() > shown.len() {
+        note += &format!("; the {} flows with the highest p99 of {}", shown.len(), flows.len());
+    }
+    Chart {
+        title: "Latency by percentile".to_owned(),
+        note,
+        x: Axis::linear("share of messages that took no longer", Form::Nines).from(0.0).to(end * 1.02),
+        y: Axis::log("latency", Form::Time),
+        series,
+        reference: None,
+        full: false,
+    }
+    .html()
+}
+
+/// 99 % is 2.
+fn nines(percent: f64) -> f64 {
+    -((100.0 - percent).max(1e-9) / 100.0).log10()
+}
+
+/// Completion times by size, where the result has them: bins of any flow.
+fn completions(result: &Value) -> Option<String> {
+    let mut series = Vec::new();
+    for (i, flow) in list(result, "/flows").iter().enumerate() {
+        let bins = list(flow, "/fct/bins");
+        for (key, name, dashed) in [("p99", "p99", false), ("p50", "p50", true)] {
+            let point = |b: &Value| {
+                let size = float(b, "/to_bytes").or_else(|| float(b, "/size_bytes"))?;
+                Some((size.max(1.0), float(b, &format!("/slowdown/{key}"))))
+            };
+            let points: Vec<_> = bins.iter().filter_map(point).collect();
+            if !points.is_empty() {
+                let name = format!("{} {name}", word(flow, "/name"));
+                series.push(Series { name, colour: i, kind: Kind::Marked, dashed, points });
+            }
+        }
+    }
+    Chart {
+        title: "Flow completion by size".to_owned(),
+        note: "slowdown: the time that messages took to that of an empty network".to_owned(),
+        x: Axis::log("size of the message", Form::Bytes),
+        y: Axis::log("slowdown", Form::Plain),
+        series: series.into_iter().take(LINES).collect(),
+        reference: Some((1.0, "ideal".to_owned())),
+        full: false,
+    }
+    .html()
+}
+
+/// The stages of recovery of the flow that lost most.
+fn stages(result: &Value) -> Option<String> {
+    let lost = list(result, "/flows").iter().filter(|f| f.pointer("/recovery/stages_ns").is_some());
+    let flow = lost.max_by_key(|f| whole(f, "/recovery/resent"))?;
+    let mut all: Vec<Bar> = flow
+        .pointer("/recovery/stages_ns")?
+        .as_object()?
+        .iter()
+        .map(|(name, s)| Bar {
+            name: name.replace('_', " "),
+            count: whole(s, "/count"),
+            p50: float(s, "/p50").unwrap_or(0.0),
+            p99: float(s, "/p99").unwrap_or(0.0),
+            max: float(s, "/max").unwrap_or(0.0),
+        })
+        .collect();
+    all.sort_by(|a, b| a.p50.total_cmp(&b.p50));
+    let note = format!(
+        "flow {}: median (dot), {} (thick) and longest (thin); {}, {} packets sent again",
+        word(flow, "/name"),
+        percentile(99.0),
+        word(flow, "/recovery/mode"),
+        number(float(flow, "/recovery/resent").unwrap_or(0.0))
+    );
+    bars("Stages of recovery", &note, &all)
+}
