@@ -6,13 +6,16 @@ use arrayvec::ArrayVec;
 use roce_engine::io::mem::{self, MemFrame, MemPort};
 use roce_engine::io::{BURST, Caps, FrameMut, PacketIo};
 use roce_engine::transport::{QpConfig, Recovery};
-use roce_engine::units::{Instant, Mtu, Psn, Qpn};
+use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::{Access, InitAttrs, Pd, QpType, RtrAttrs, RtsAttrs, Transition};
-use roce_engine::wire::{Gid, MacAddr, Route, classify};
+use roce_engine::wire::{Encapsulation, Gid, MacAddr, Route, classify};
 use roce_engine::worker::{Endpoint, EndpointConfig, Worker};
 use roce_gen::config::Verb;
 use roce_gen::measure::{FlowSample, Latency, Sample};
-use roce_gen::workload::{Buffers, Command, Generator, Lane, LaneSpec, Pace, SharedReceives, Side};
+use roce_gen::plan::{Frames, Message};
+use roce_gen::workload::{
+    Arrivals, Buffers, Command, Generator, Lane, LaneSpec, Pace, Places, SharedReceives, Side, Traffic,
+};
 use rtrb::{Consumer, RingBuffer};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -111,12 +114,20 @@ struct Spec {
     size: u32,
     depth: u32,
     messages: Option<u64>,
-    pace: Option<Pace>,
+    arrivals: Arrivals,
 }
 
 impl Spec {
     fn new(verb: Verb) -> Spec {
-        Spec { verb, uc: false, srq: None, size: 3001, depth: 4, messages: Some(50), pace: None }
+        Spec {
+            verb,
+            uc: false,
+            srq: None,
+            size: 3001,
+            depth: 4,
+            messages: Some(50),
+            arrivals: Arrivals::CLOSED,
+        }
     }
 
     /// As in a run, who receives from an unreliable connection has room for two bursts.
@@ -169,7 +180,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
             let slots = Buffers::slots(spec.depth(sender), true, spec.verb == Verb::Read && !sender);
             let stride = Buffers::stride(spec.size, true);
             let region = end.memory_mut().register(PD, (slots * stride) as usize, Access::ALL).unwrap();
-            halves.push((qpn, Buffers { va: region.va, key: region.key, slots, stride }));
+            halves.push((qpn, Places::one(Buffers { va: region.va, key: region.key, slots, stride })));
         }
         for (i, side) in sides.into_iter().enumerate() {
             let host = |i: usize| Ipv4Addr::new(198, 18, 0, 1 + i as u8);
@@ -213,16 +224,19 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 endpoint: 0,
                 qpn,
                 side,
-                verb: spec.verb,
+                qps: 1,
+                per_qp: false,
+                traffic: Arc::new(Traffic::fixed(spec.verb, spec.size)),
+                frames: Arc::from([frames(spec)]),
+                ideal: None,
                 unreliable: spec.uc,
                 seed: 77 + flow as u64,
-                size: spec.size,
                 mtu: Mtu::B1024,
                 depth: spec.depth(side == Side::Sender),
                 verify: true,
                 messages: spec.messages,
                 after: None,
-                pace: spec.pace,
+                arrivals: spec.arrivals,
                 local,
                 remote,
                 front: 0,
@@ -241,6 +255,12 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
         app.prepare(endpoints);
     }
     Rig { workers, answers: [from_a, from_b], finished, flows: specs.len(), now: 0 }
+}
+
+/// What a flow's messages come to on the wire.
+fn frames(spec: &Spec) -> Frames {
+    let (verb, size, mtu) = (spec.verb, spec.size, Mtu::B1024);
+    Frames::new(Message { verb, size, mtu, encapsulation: Encapsulation::Ipv4, vlan: false, datagram: false })
 }
 
 impl Rig {
@@ -280,13 +300,15 @@ impl Rig {
         let mut sum: Vec<_> = (0..self.flows).map(|f| FlowSample::new(f, Latency::default())).collect();
         let now = Instant::from_nanos(self.now);
         for (worker, answers) in self.workers.iter_mut().zip(&mut self.answers) {
-            worker.command(now, ask(Box::new(Sample::new(self.flows, 1, &Latency::sized()))));
+            let blank = Box::new(worker.app().blank(&Latency::sized()));
+            worker.command(now, ask(blank));
             let sample = answers.pop().unwrap();
             assert!(sample.ports[0].counters.is_balanced());
             for more in &sample.flows {
                 let to = &mut sum[more.flow];
                 to.stats.add(&more.stats);
                 to.latency.add(&more.latency);
+                to.detail.add(&more.detail, true);
             }
         }
         sum
@@ -511,8 +533,8 @@ fn shared_receives_are_anybodys() {
 fn messages_are_posted_when_they_are_due() {
     // (messages a second, nanoseconds a turn)
     for (rate, step) in [(1_000.0, 500), (333.0, 10_000), (250_000.0, 1_000), (0.5, 100_000)] {
-        let pace = Some(Pace::new(rate, 1, 0));
-        let spec = Spec { size: 64, depth: 16, messages: None, pace, ..Spec::new(Verb::Write) };
+        let arrivals = Arrivals::Even(Pace::new(rate, 1, 0));
+        let spec = Spec { size: 64, depth: 16, messages: None, arrivals, ..Spec::new(Verb::Write) };
         let mut rig = rig(&[spec], [None, None]);
         rig.start();
         let span = (1000.0 / rate * 1e9).min(3e9) as u64;
@@ -528,8 +550,8 @@ fn messages_are_posted_when_they_are_due() {
 /// H02: a message counts from when it was due, so that a stall is in the latencies of all it held up.
 #[test]
 fn a_stall_is_in_the_latencies() {
-    let pace = Some(Pace::new(10_000.0, 1, 0));
-    let spec = Spec { size: 64, depth: 2048, messages: None, pace, ..Spec::new(Verb::Write) };
+    let arrivals = Arrivals::Even(Pace::new(10_000.0, 1, 0));
+    let spec = Spec { size: 64, depth: 2048, messages: None, arrivals, ..Spec::new(Verb::Write) };
     let mut rig = rig(&[spec], [None, None]);
     rig.start();
     rig.turns(10_000, 10_000);
@@ -554,8 +576,8 @@ fn a_stall_is_in_the_latencies() {
 #[test]
 fn lanes_of_a_flow_are_due_one_after_the_other() {
     let specs = [0, 1, 2, 3].map(|i| {
-        let pace = Some(Pace::new(1_000.0, 4, i));
-        Spec { size: 8, messages: None, pace, ..Spec::new(Verb::Send) }
+        let arrivals = Arrivals::Even(Pace::new(1_000.0, 4, i));
+        Spec { size: 8, messages: None, arrivals, ..Spec::new(Verb::Send) }
     });
     let mut rig = rig(&specs, [None, None]);
     rig.start();
@@ -570,18 +592,40 @@ fn lanes_of_a_flow_are_due_one_after_the_other() {
     }
 }
 
+/// Whoever thinks between two messages has no more of them under way than its depth, and waits.
+#[test]
+fn a_closed_loop_takes_its_time_to_think() {
+    let think = Duration::from_micros(100);
+    let arrivals = Arrivals::Closed { think };
+    let mut rig = rig(&[Spec { size: 8, messages: None, arrivals, ..Spec::new(Verb::Write) }], [None, None]);
+    rig.start();
+    rig.turns(10_000, 1_000);
+    let f = &rig.ask(Command::Sample)[0];
+    // Four places, each with a message every 100 us and a few turns.
+    assert!((370..=400).contains(&f.stats.completed), "{}", f.stats.completed);
+    assert!(f.latency.max_ns().unwrap() < 10_000, "thinking is not waiting: {:?}", f.latency.max_ns());
+}
+
 #[test]
 fn nothing_is_allocated_in_a_turn() {
     let endless = |verb| Spec { messages: None, ..Spec::new(verb) };
     let mut specs: Vec<Spec> = Verb::ALL.map(endless).to_vec();
     specs.extend(Verb::ALL.into_iter().filter(|v| *v != Verb::Read).map(|v| Spec { uc: true, ..endless(v) }));
-    specs.push(Spec { pace: Some(Pace::new(20_000.0, 1, 0)), ..endless(Verb::Write) });
+    specs.push(Spec { arrivals: Arrivals::Even(Pace::new(20_000.0, 1, 0)), ..endless(Verb::Write) });
+    let on_off =
+        |pace| Arrivals::OnOff { pace, on: Duration::from_micros(100), off: Duration::from_micros(300) };
+    let think = Duration::from_micros(2);
+    for arrivals in
+        [Arrivals::Poisson { mean_ns: 30_000.0 }, on_off(Pace::new(1e5, 1, 0)), Arrivals::Closed { think }]
+    {
+        specs.push(Spec { arrivals, ..endless(Verb::Send) });
+    }
     specs.extend([2, 3].map(|entries| Spec { srq: Some(entries), ..endless(Verb::Send) }));
     let mut rig = rig(&specs, [None, None]);
     rig.start();
     rig.turns(2_000, 1_000);
     let before = rig.ask(Command::Sample);
-    let mut samples = [0, 1].map(|_| Some(Box::new(Sample::new(specs.len(), 1, &Latency::sized()))));
+    let mut samples = [0, 1].map(|i| Some(Box::new(rig.workers[i].app().blank(&Latency::sized()))));
     let found = allocation_counter::measure(|| {
         for _ in 0..20 {
             rig.turns(1_000, 1_000);

@@ -1,8 +1,9 @@
 //! The report as data, in the form that `--json` prints.
 
-use crate::config::{Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Roce, Role, Scenario};
-use crate::plan::{FlowPlan, Memory, Packet, Rates, dead_peer};
+use crate::config::{Arrival, Device, Flow, FlowRate, Hugepages, IcrcCheck, Layer, Roce, Role, Scenario};
+use crate::plan::{FlowPlan, Mean, Memory, Packet, Rates, dead_peer};
 use roce_engine::fabric::{Rule, Way};
+use roce_engine::units::Duration;
 use serde::Serialize;
 
 /// What a run would do.
@@ -103,8 +104,11 @@ pub struct FlowReport {
     pub verb: &'static str,
     /// `rc`, `uc` or `ud`.
     pub transport: &'static str,
-    /// Bytes of a message.
+    /// Bytes of a message, of the largest where they differ.
     pub size_bytes: u32,
+    /// The sizes, and the kinds, in words, where they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<String>,
     /// Queue pairs.
     pub qps: u32,
     /// Work requests outstanding on each.
@@ -267,14 +271,15 @@ fn ports(s: &Scenario, cores: &[Vec<usize>]) -> Vec<PortReport> {
 
 fn flow(s: &Scenario, f: &Flow, memory_bytes: u64) -> FlowReport {
     let plan = FlowPlan::of(s, f);
-    let line = s.line_rate(f);
+    let (line, mean) = (s.line_rate(f), Mean::of(s, f));
     FlowReport {
         name: f.name.clone(),
         from: s.ports[f.from].name.clone(),
         to: s.ports[f.to].name.clone(),
-        verb: f.verb.as_str(),
+        verb: f.verb_name(),
         transport: f.transport.as_str(),
         size_bytes: f.size,
+        sizes: sizes(f),
         qps: f.qps,
         depth: f.depth,
         mtu: f.mtu.bytes(),
@@ -289,13 +294,30 @@ fn flow(s: &Scenario, f: &Flow, memory_bytes: u64) -> FlowReport {
         message_l2_bytes: plan.l2_bytes,
         message_l1_bytes: plan.l1_bytes,
         ceiling_pct: plan.ceiling_pct(),
-        rate: rate(f.rate, line.is_some()),
-        asked: plan.asked(f.rate, line).map(Into::into),
-        at_line_rate: line.map(|line| plan.at_line_rate(line).into()),
+        rate: asked_in_words(f, line.is_some()),
+        asked: mean.asked(f.asked_rate(), line).map(Into::into),
+        at_line_rate: line.map(|line| mean.at_line_rate(line).into()),
         dead_peer_s: dead_peer(f).map(|(a, b)| [a.as_secs_f64(), b.as_secs_f64()]),
         memory_bytes,
         timer: timer(s, f),
     }
+}
+
+/// What is asked for, and how it is due.
+fn asked_in_words(f: &Flow, line_known: bool) -> String {
+    let due = match f.arrival {
+        Arrival::Closed { think } if think != Duration::ZERO => format!(", {think} to think"),
+        Arrival::Closed { .. } => String::new(),
+        Arrival::Constant if f.load.is_none() => String::new(),
+        Arrival::Constant => ", due at even times".to_owned(),
+        Arrival::Poisson => ", due at random (Poisson)".to_owned(),
+        Arrival::OnOff { on, off } => format!(", due for {on}, not due for {off}"),
+    };
+    let paced = match (f.load, f.rate) {
+        (None, _) | (_, FlowRate::Unlimited) => String::new(),
+        (Some(_), paced) => format!(", paced to {}", rate(paced, line_known)),
+    };
+    format!("{}{due}{paced}", rate(f.asked_rate(), line_known))
 }
 
 /// The rate as people write it.
@@ -309,6 +331,12 @@ fn rate(rate: FlowRate, line_known: bool) -> String {
         FlowRate::Packets(n) => format!("{n} packets/s"),
         FlowRate::Messages(n) => format!("{n} messages/s"),
     }
+}
+
+/// What messages there are, where they differ.
+fn sizes(f: &Flow) -> Option<String> {
+    let plain = f.traffic.is_fixed() && f.traffic.kinds().len() == 1;
+    (!plain).then(|| format!("{}; mean {:.0} B", f.traffic.describe(), f.traffic.mean_size()))
 }
 
 /// How, or why not, a peer that is gone is noticed.

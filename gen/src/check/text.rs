@@ -111,6 +111,9 @@ fn write_flow(f: &mut fmt::Formatter<'_>, flow: &FlowReport) -> fmt::Result {
         if flow.cc == "none" { String::new() } else { format!(", {}", flow.cc) },
     )?;
     let row = |f: &mut fmt::Formatter<'_>, head: &str, text: &str| writeln!(f, "  {head:<14}{text}");
+    if let Some(sizes) = &flow.sizes {
+        row(f, "sizes", sizes)?;
+    }
     row(f, "message", &format!("{} at path MTU {}", several(flow.packets_per_message, "packet"), flow.mtu))?;
     row(f, "frames", &frames(flow))?;
     row(

@@ -10,7 +10,7 @@ use roce_engine::wire::DropReason;
 use toml::de::DeValue;
 
 /// The metrics of a result that an expectation may name; `counters.NAME` is one as well.
-pub const METRICS: [&str; 24] = [
+pub const METRICS: [&str; 31] = [
     "line_rate_pct",
     "goodput_gbps",
     "l1_gbps",
@@ -28,11 +28,18 @@ pub const METRICS: [&str; 24] = [
     "latency_mean",
     "latency_p50",
     "latency_p90",
+    "latency_p95",
     "latency_p99",
     "latency_p99_9",
     "latency_p99_99",
+    "latency_p99_999",
     "latency_max",
     "latency_count",
+    "messages_overdue",
+    "post_delay_p50",
+    "post_delay_p99",
+    "size_ks",
+    "slowdown_p99",
     "jain",
     "max_min_ratio",
 ];
@@ -178,7 +185,9 @@ fn value(metric: &str, text: &str) -> Result<f64, String> {
         "elapsed" => parse_duration(text).map(|d| d.as_nanos() as f64),
         "bytes" => parse_size(text).map(|n| n as f64),
         "latency_count" => parse_number(text),
-        _ if metric.starts_with("latency_") => parse_duration(text).map(|d| d.as_nanos() as f64),
+        _ if metric.starts_with("latency_") || metric.starts_with("post_delay_") => {
+            parse_duration(text).map(|d| d.as_nanos() as f64)
+        }
         _ => parse_number(text).map_err(|_| "write a number, as in \"== 0\"".to_owned()),
     }
 }

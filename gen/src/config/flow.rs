@@ -1,15 +1,17 @@
 //! `[[flow]]`.
 
 use super::error::ScenarioError;
-use super::model::{Control, Flow, FlowRate, Layer, Port, Recovery, Transport, Verb};
+use super::model::{Arrival, Control, Flow, FlowRate, Layer, Port, Recovery, Transport, Verb};
 use super::pattern::read_pairs;
 use super::quantity::parse_flow_rate;
 use super::read::Table;
 use super::sections::check_name;
+use super::traffic::{read_arrival, read_traffic};
 use super::validate::{largest_mtu, overhead};
-use crate::workload::receive_depth;
+use crate::workload::{Traffic, receive_depth};
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::{Ecn, Encapsulation};
+use std::sync::Arc;
 
 /// What flows need to know that is not in their table.
 #[derive(Clone, Copy, Debug)]
@@ -42,19 +44,18 @@ pub(super) fn read_flows(
         flow.group = (!pairs.single).then(|| name.to_owned());
         flow.after = pairs.after(first, i);
         if flow.after.is_some() {
-            if flow.verb == Verb::Read {
+            if flow.traffic.has(|v| v == Verb::Read) {
                 return Err(t.clash(
                     "pattern",
                     "verb",
                     "a step ends where its message arrives: READ has no such end",
                 ));
             }
-            if matches!(flow.rate, FlowRate::Messages(_)) {
-                return Err(t.clash(
-                    "pattern",
-                    "rate",
-                    "messages wait for those before them, not for the clock",
-                ));
+            if flow.arrival != (Arrival::Closed { think: Duration::ZERO }) {
+                let keys = ["arrival", "load", "think_time", "rate"];
+                let key = keys.into_iter().find(|k| t.has(k)).unwrap_or("arrival");
+                let text = "messages wait for those before them, not for the clock";
+                return Err(t.clash("pattern", key, text));
             }
         }
         flows.push(flow);
@@ -71,33 +72,34 @@ fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Resul
         );
         return Err(t.clash("from", "to", text));
     }
-    let verb = t.need("verb", t.word("verb", &Verb::ALL.map(|v| (v.as_str(), v)))?)?;
-    let transport = read_transport(t, verb)?;
-    let size = t.need("size", t.size("size")?)?;
-    let size = u32::try_from(size).ok().filter(|&s| s <= 1 << 31).ok_or_else(|| {
-        t.error("size", "more than 2GiB (2147483648 bytes), the most that a message can have")
-    })?;
+    let traffic = read_traffic(t)?;
+    let transport = read_transport(t, &traffic)?;
+    let (least, size) = traffic.bounds();
     let mtu = read_mtu(t, &ports[from], &ports[to])?;
-    if verb == Verb::Read && mtu.packets(size) >= 1 << 23 {
+    let size_key = ["size", "sizes", "mix"].into_iter().find(|k| t.has(k)).unwrap_or("size");
+    let reads = traffic.kinds().iter().filter(|k| k.verb == Verb::Read);
+    if reads.into_iter().any(|k| mtu.packets(k.sizes.bounds().1) >= 1 << 23) {
         let text =
             format!("a READ of 2^23 packets or more is not possible: lower it or raise mtu from {mtu}");
-        return Err(t.error("size", text));
+        return Err(t.error(size_key, text));
     }
     if transport == Transport::Ud && size as usize > mtu.bytes() {
         let text = format!("a datagram is one packet: at most {mtu} bytes, the path MTU");
-        return Err(t.error("size", text));
+        return Err(t.error(size_key, text));
     }
     let verify = t.flag("verify")?.unwrap_or(false);
-    if verify && !transport.is_reliable() && size < 8 {
+    if verify && !transport.is_reliable() && least < 8 {
         let text = "messages of less than 8 bytes cannot be told apart where some may be lost";
         return Err(t.error("verify", text));
     }
     let cc = t.word("cc", &[Control::None, Control::Dcqcn].map(|c| (c.as_str(), c)))?.unwrap_or(control);
     let qps = t.integer("qps")?.unwrap_or(1);
     let depth = t.integer("depth")?.unwrap_or(16);
-    let srq = read_srq(t, verb, qps * receive_depth(transport, depth))?;
+    let srq = read_srq(t, &traffic, qps * receive_depth(transport, depth))?;
     let recovery = read_recovery(t, transport)?;
     let window = read_window(t, recovery, mtu, path)?;
+    let rate = read_rate(t, size)?;
+    let (arrival, load) = read_arrival(t, rate)?;
     Ok(Flow {
         name: String::new(),
         group: None,
@@ -105,13 +107,17 @@ fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Resul
         after: None,
         from,
         to,
-        verb,
+        verb: traffic.kinds()[0].verb,
+        arrival,
+        load,
+        per_qp: t.flag("per_qp")?.unwrap_or(false),
+        base_rtt: t.duration("base_rtt")?,
         transport,
         size,
         qps,
         depth,
         mtu,
-        rate: read_rate(t, size)?,
+        rate,
         burst: t.integer("burst")?.unwrap_or(16),
         messages: t.integer("messages")?,
         verify,
@@ -128,7 +134,8 @@ fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Resul
         psn: t.integer("psn")?.map(Psn::new),
         cc,
         srq,
-        credits: read_credits(t, verb, transport, srq.is_some())?,
+        credits: read_credits(t, &traffic, transport, srq.is_some())?,
+        traffic: Arc::new(traffic),
         recovery,
         ack_timeout_low: read_low_timeout(t, recovery)?,
     })
@@ -190,22 +197,25 @@ fn read_low_timeout(t: &Table<'_>, recovery: Recovery) -> Result<u8, ScenarioErr
     }
 }
 
-fn read_transport(t: &Table<'_>, verb: Verb) -> Result<Transport, ScenarioError> {
+fn read_transport(t: &Table<'_>, traffic: &Traffic) -> Result<Transport, ScenarioError> {
     const WORDS: [(&str, Transport); 3] =
         [("rc", Transport::Rc), ("uc", Transport::Uc), ("ud", Transport::Ud)];
     let transport = t.word("transport", &WORDS)?.unwrap_or(Transport::Rc);
-    match (transport, verb) {
-        (Transport::Uc, Verb::Read) => Err(t.clash("verb", "transport", "READ needs transport = \"rc\"")),
-        (Transport::Ud, Verb::Read | Verb::Write | Verb::WriteImm) => {
+    let key = if t.has("mix") { "mix" } else { "verb" };
+    match transport {
+        Transport::Uc if traffic.has(|v| v == Verb::Read) => {
+            Err(t.clash(key, "transport", "READ needs transport = \"rc\""))
+        }
+        Transport::Ud if traffic.has(|v| !matches!(v, Verb::Send | Verb::SendImm)) => {
             let text = "datagrams are sent: write verb = \"send\" or \"send_imm\"";
-            Err(t.clash("verb", "transport", text))
+            Err(t.clash(key, "transport", text))
         }
         _ => Ok(transport),
     }
 }
 
 /// The receive requests that are shared: all that the queue pairs would have, or a number.
-fn read_srq(t: &Table<'_>, verb: Verb, all: u32) -> Result<Option<u32>, ScenarioError> {
+fn read_srq(t: &Table<'_>, traffic: &Traffic, all: u32) -> Result<Option<u32>, ScenarioError> {
     let Some(value) = t.get("srq") else { return Ok(None) };
     let entries = match (value.get_ref().as_bool(), t.integer("srq")) {
         (Some(false), _) => return Ok(None),
@@ -213,9 +223,7 @@ fn read_srq(t: &Table<'_>, verb: Verb, all: u32) -> Result<Option<u32>, Scenario
         (None, _) => return Err(t.error("srq", "must be true, false or a number of requests, at least 1")),
         (Some(true), _) => all,
     };
-    if !verb.takes_recv() {
-        return Err(t.clash("verb", "srq", format_args!("\"{verb}\" takes no receive requests")));
-    }
+    check_receives(t, traffic, "srq")?;
     if entries > all {
         let text = format!("more than the {all} receive requests that its queue pairs would have apart");
         return Err(t.error("srq", text));
@@ -223,9 +231,23 @@ fn read_srq(t: &Table<'_>, verb: Verb, all: u32) -> Result<Option<u32>, Scenario
     Ok(Some(entries))
 }
 
+/// That messages take receive requests, which `key` is about.
+fn check_receives(t: &Table<'_>, traffic: &Traffic, key: &str) -> Result<(), ScenarioError> {
+    if traffic.has(Verb::takes_recv) {
+        return Ok(());
+    }
+    match t.has("mix") {
+        true => Err(t.clash("mix", key, "none of its messages takes a receive request")),
+        false => {
+            let verb = traffic.kinds()[0].verb;
+            Err(t.clash("verb", key, format_args!("\"{verb}\" takes no receive requests")))
+        }
+    }
+}
+
 fn read_credits(
     t: &Table<'_>,
-    verb: Verb,
+    traffic: &Traffic,
     transport: Transport,
     shared: bool,
 ) -> Result<bool, ScenarioError> {
@@ -235,9 +257,7 @@ fn read_credits(
     if !transport.is_reliable() {
         return Err(t.clash("transport", "credits", "credits come with acknowledgements"));
     }
-    if !verb.takes_recv() {
-        return Err(t.clash("verb", "credits", format_args!("\"{verb}\" takes no receive requests")));
-    }
+    check_receives(t, traffic, "credits")?;
     if shared {
         return Err(t.clash("srq", "credits", "receive requests that are shared are promised to nobody"));
     }

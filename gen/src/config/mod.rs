@@ -24,6 +24,7 @@ mod read;
 mod sections;
 mod set;
 mod source;
+mod traffic;
 mod validate;
 
 #[cfg(test)]
@@ -36,8 +37,8 @@ pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub(crate) use flow::KnownLink;
 pub use model::{
-    After, Cliff, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages, IcrcCheck, Impair,
-    Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Storm, Transport, Verb,
+    After, Arrival, Cliff, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages, IcrcCheck,
+    Impair, Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Storm, Transport, Verb,
 };
 pub use pfc::Pfc;
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};

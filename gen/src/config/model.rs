@@ -6,6 +6,7 @@ use super::congestion::Dcqcn;
 use super::error::{Place, ScenarioError};
 use super::pfc::Pfc;
 use super::source::{KeyPath, Seg, Source};
+use crate::workload::Traffic;
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
@@ -13,6 +14,7 @@ use roce_engine::wire::{Encapsulation, MacAddr};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A scenario that is right in itself; whether this machine can run it is checked apart
 /// ([`super::validate_cores`], [`crate::plan::Memory::check`]).
@@ -322,11 +324,15 @@ pub struct Flow {
     pub from: usize,
     /// Index of the other port.
     pub to: usize,
-    /// What is posted.
+    /// What is posted: of its first kind of message, where there are several.
     pub verb: Verb,
+    /// The kinds of its messages and their sizes.
+    pub traffic: Arc<Traffic>,
+    /// When they are due.
+    pub arrival: Arrival,
     /// Reliable or unreliable connection, or datagrams.
     pub transport: Transport,
-    /// Bytes of a message, 0..=2^31.
+    /// Bytes of a message, the largest where they differ, 0..=2^31.
     pub size: u32,
     /// Queue pairs.
     pub qps: u32,
@@ -336,6 +342,12 @@ pub struct Flow {
     pub mtu: Mtu,
     /// What the whole flow, all its queue pairs together, is paced to.
     pub rate: FlowRate,
+    /// How much is due, where messages are due by the clock and `rate` does not say it.
+    pub load: Option<FlowRate>,
+    /// Whether the result tells queue pairs apart.
+    pub per_qp: bool,
+    /// What a message takes at least, whatever its size, for the slowdown.
+    pub base_rtt: Option<Duration>,
     /// The most packets a paced flow sends back to back.
     pub burst: u32,
     /// Messages that each queue pair sends; no bound when left out.
@@ -390,8 +402,57 @@ pub struct After {
 impl Flow {
     /// The index of the port that sends the payload: the other end for READ.
     pub fn data_from(&self) -> usize {
-        if self.verb == Verb::Read { self.to } else { self.from }
+        if self.reads_only() { self.to } else { self.from }
     }
+
+    /// Whether all payload comes from the other end.
+    pub fn reads_only(&self) -> bool {
+        !self.traffic.has(|v| v != Verb::Read)
+    }
+
+    /// Whether any message uses up a receive request.
+    pub fn takes_recv(&self) -> bool {
+        self.traffic.has(Verb::takes_recv)
+    }
+
+    /// Its verb, or that there are several.
+    pub fn verb_name(&self) -> &'static str {
+        if self.traffic.has(|v| v != self.verb) { "mixed" } else { self.verb.as_str() }
+    }
+
+    /// How much it asks for: what is due, else what it is paced to.
+    pub fn asked_rate(&self) -> FlowRate {
+        self.load.unwrap_or(self.rate)
+    }
+
+    /// How much is due by the clock, where anything is.
+    pub fn open_rate(&self) -> Option<FlowRate> {
+        match (self.load, self.rate) {
+            (None, rate @ FlowRate::Messages(_)) => Some(rate),
+            (load, _) => load,
+        }
+    }
+}
+
+/// When the messages of a flow are due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrival {
+    /// As soon as there is room, but not sooner after a message has ended than this.
+    Closed {
+        /// The time between the end of a message and the next one in its place.
+        think: Duration,
+    },
+    /// At even times.
+    Constant,
+    /// At random times, as those of a Poisson process.
+    Poisson,
+    /// At even times while on.
+    OnOff {
+        /// How long messages are due.
+        on: Duration,
+        /// How long none is.
+        off: Duration,
+    },
 }
 
 /// What is posted.

@@ -122,6 +122,38 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The tables below a key, as in `[[flow.mix]]`; refused when one has a key that is not one of `keys`.
+    pub(super) fn many_below(
+        &self,
+        key: &str,
+        header: &str,
+        keys: &[&str],
+    ) -> Result<Option<Vec<Table<'a>>>, ScenarioError> {
+        let wrong = || self.error(key, format_args!("may be there several times: write {header}"));
+        let list = match self.get(key).map(Spanned::get_ref) {
+            None => return Ok(None),
+            Some(DeValue::Array(list)) if !list.is_empty() => list,
+            Some(_) => return Err(wrong()),
+        };
+        let open = |(i, item): (usize, &'a Value<'a>)| {
+            let DeValue::Table(table) = item.get_ref() else { return Err(wrong()) };
+            let mut path = self.path_of(key);
+            path.push(Seg::Index(i));
+            Table::open(self.source, table, path, header, keys)
+        };
+        list.iter().enumerate().map(open).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The text of a file that a key names, beside the scenario unless its path says otherwise.
+    pub(super) fn read_beside(&self, key: &str, file: &str) -> Result<String, ScenarioError> {
+        let path = self.source.beside(file);
+        let shown = path.display();
+        std::fs::read_to_string(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => self.error(key, format_args!("no such file: {shown}")),
+            _ => self.error(key, format_args!("cannot be read: {e}: {shown}")),
+        })
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ScenarioError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),

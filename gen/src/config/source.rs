@@ -2,7 +2,7 @@
 
 use super::error::{Place, ScenarioError};
 use super::limits;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -32,6 +32,11 @@ pub(crate) struct Source {
 impl Source {
     pub(super) fn new(file: &Path, text: &str) -> Source {
         Source { file: file.display().to_string(), text: text.to_owned(), changes: Vec::new() }
+    }
+
+    /// A file that the scenario names, relative to where the scenario lies.
+    pub(super) fn beside(&self, file: &str) -> PathBuf {
+        Path::new(&self.file).parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// Where the value at `path` was written; its nearest ancestor when it was not.

@@ -1,7 +1,9 @@
 //! Whole scenarios: what is taken, and what each mistake is told.
 
 use super::*;
+use crate::workload::Traffic;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
+use std::sync::Arc;
 
 /// A ring pair and one flow, with these lines added to its sections.
 ///
@@ -82,6 +84,11 @@ fn defaults() {
         from: 0,
         to: 1,
         verb: Verb::Write,
+        traffic: Arc::new(Traffic::fixed(Verb::Write, 1 << 20)),
+        arrival: Arrival::Closed { think: Duration::ZERO },
+        load: None,
+        per_qp: false,
+        base_rtt: None,
         transport: Transport::Rc,
         size: 1 << 20,
         qps: 1,

@@ -179,6 +179,7 @@ fn check_flow(s: &Scenario, i: usize) -> Result<(), ScenarioError> {
     check_joined(s, i, flow)?;
     match share_of_nothing(s, flow) {
         Some(text) if matches!(flow.rate, FlowRate::Percent(_)) => Err(s.flow_error(i, "rate", text)),
+        Some(text) if matches!(flow.load, Some(FlowRate::Percent(_))) => Err(s.flow_error(i, "load", text)),
         Some(_) if flow.cc == Control::Dcqcn => {
             let port = &s.ports[flow.data_from()];
             let text = format!(

@@ -1,7 +1,7 @@
 //! Latencies of messages, every one of them.
 
 use hdrhistogram::Histogram;
-use roce_engine::units::Duration;
+use roce_engine::units::{Duration, Instant};
 
 /// The longest latency that the histogram tells apart.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -13,6 +13,8 @@ pub struct Latency {
     histogram: Histogram<u64>,
     beyond: u64,
     max_ns: u64,
+    /// When the longest ended.
+    max_at: Instant,
     min_ns: u64,
     sum_ns: u128,
 }
@@ -20,35 +22,71 @@ pub struct Latency {
 impl Default for Latency {
     /// One that takes memory as it needs it: for whoever may allocate.
     fn default() -> Latency {
-        let mut small = Latency::of(2);
-        small.histogram.auto(true);
-        small
+        Latency::of_auto(3)
     }
 }
 
 impl Latency {
     /// One that has all its memory from the start, 210 kB: recording allocates nothing.
     pub fn sized() -> Latency {
-        Latency::of(LONGEST_NS)
+        Latency::of(LONGEST_NS, 3)
     }
 
-    fn of(longest_ns: u64) -> Latency {
+    /// One to two digits, which take an eighth of the memory; with all of it from the start if it is
+    /// `sized`.
+    pub fn coarse(sized: bool) -> Latency {
+        if sized { Latency::of(LONGEST_NS, 2) } else { Latency::of_auto(2) }
+    }
+
+    /// Whether recording may allocate.
+    pub fn is_sized(&self) -> bool {
+        !self.histogram.is_auto_resize()
+    }
+
+    fn of(longest_ns: u64, digits: u8) -> Latency {
         // The bounds are constant and legal.
         #[allow(clippy::unwrap_used)]
-        let histogram = Histogram::new_with_bounds(1, longest_ns, 3).unwrap();
-        Latency { histogram, beyond: 0, max_ns: 0, min_ns: u64::MAX, sum_ns: 0 }
+        let histogram = Histogram::new_with_bounds(1, longest_ns, digits).unwrap();
+        let max_at = Instant::ZERO;
+        Latency { histogram, beyond: 0, max_ns: 0, max_at, min_ns: u64::MAX, sum_ns: 0 }
     }
 
     /// Records one message.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
+        self.record_at(latency, Instant::ZERO);
+    }
+
+    /// Records one message, which ended at `at`.
+    #[inline]
+    pub fn record_at(&mut self, latency: Duration, at: Instant) {
         let ns = latency.as_nanos();
-        self.max_ns = self.max_ns.max(ns);
+        if ns > self.max_ns {
+            (self.max_ns, self.max_at) = (ns, at);
+        }
         self.min_ns = self.min_ns.min(ns);
         self.sum_ns += u128::from(ns);
         if ns > LONGEST_NS || self.histogram.record(ns.max(1)).is_err() {
             self.beyond += 1;
         }
+    }
+
+    /// An empty one of its kind: with all its memory if this one was made with it.
+    pub fn blank(&self) -> Latency {
+        match self.histogram.is_auto_resize() {
+            true => Latency::of_auto(self.histogram.sigfig()),
+            false => {
+                let mut blank = self.clone();
+                blank.reset();
+                blank
+            }
+        }
+    }
+
+    fn of_auto(digits: u8) -> Latency {
+        let mut small = Latency::of(2, digits);
+        small.histogram.auto(true);
+        small
     }
 
     /// Forgets all, keeps the room.
@@ -65,7 +103,9 @@ impl Latency {
         // One that is too small grows.
         let _ = self.histogram.add(&other.histogram);
         self.beyond += other.beyond;
-        self.max_ns = self.max_ns.max(other.max_ns);
+        if other.max_ns > self.max_ns {
+            (self.max_ns, self.max_at) = (other.max_ns, other.max_at);
+        }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.sum_ns += other.sum_ns;
     }
@@ -88,6 +128,11 @@ impl Latency {
     /// The longest, exactly; `None` without messages.
     pub fn max_ns(&self) -> Option<u64> {
         (self.count() != 0).then_some(self.max_ns)
+    }
+
+    /// When the longest ended; `None` without messages.
+    pub fn max_at(&self) -> Option<Instant> {
+        (self.count() != 0).then_some(self.max_at)
     }
 
     /// The mean, exactly; `None` without messages.

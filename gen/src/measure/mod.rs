@@ -1,10 +1,12 @@
 //! What is measured: samples that workers fill and the control thread takes apart.
 
+mod detail;
 mod latency;
 mod series;
 mod tick;
 mod timeline;
 
+pub use detail::{Bin, Detail, KindCount, QpDetail, SizeDetail, bin_bounds, bin_of};
 pub use latency::Latency;
 pub use series::{ControlState, QueueSeries, QueueState, RateSeries, Series};
 pub use tick::{Collector, Row, Spread, Subject, Tick};
@@ -97,6 +99,14 @@ pub struct FlowStats {
     pub posted: u64,
     /// Messages completed without error.
     pub completed: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Their packets with payload.
+    pub packets: u64,
+    /// Bytes of those frames without FCS.
+    pub l2_bytes: u64,
+    /// Bytes of line time of those frames.
+    pub l1_bytes: u64,
     /// Messages that ended in error, flushed ones included.
     pub failed: u64,
     /// Messages posted and not yet ended.
@@ -111,6 +121,8 @@ pub struct FlowStats {
     pub lost: u64,
     /// Messages that were due, in flows paced by messages, and never posted for want of room.
     pub overdue: u64,
+    /// Messages that were due by the clock while their queue pair had no room for them.
+    pub waited: u64,
     /// When the last message ended.
     pub last: Instant,
     /// When the workers that send counted.
@@ -137,6 +149,10 @@ impl FlowStats {
     pub fn add(&mut self, other: &FlowStats) {
         self.posted += other.posted;
         self.completed += other.completed;
+        self.bytes += other.bytes;
+        self.packets += other.packets;
+        self.l2_bytes += other.l2_bytes;
+        self.l1_bytes += other.l1_bytes;
         self.failed += other.failed;
         self.outstanding += other.outstanding;
         self.received += other.received;
@@ -144,6 +160,7 @@ impl FlowStats {
         self.verify_errors += other.verify_errors;
         self.lost += other.lost;
         self.overdue += other.overdue;
+        self.waited += other.waited;
         self.last = self.last.max(other.last);
         self.sampled = self.sampled.max(other.sampled);
         for (sum, more) in self.counters.iter_mut().zip(&other.counters) {
@@ -178,6 +195,8 @@ pub struct FlowSample {
     pub stats: FlowStats,
     /// Latencies since the last sample.
     pub latency: Latency,
+    /// What is told apart further, since the last sample.
+    pub detail: Detail,
     /// Gaps between packets with data, since the start.
     pub gaps: Gaps,
     /// Recoveries of both sides since the start.
@@ -188,7 +207,7 @@ impl FlowSample {
     /// An empty one for a flow; `latency` is empty too.
     pub fn new(flow: usize, latency: Latency) -> FlowSample {
         let (stats, gaps, stages) = (FlowStats::default(), Gaps::default(), Stages::default());
-        FlowSample { flow, stats, latency, gaps, stages }
+        FlowSample { flow, stats, latency, detail: Detail::default(), gaps, stages }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The memory that the flows of a scenario take.
 
-use crate::config::{Flow, Recovery, Scenario, ScenarioError, Verb};
-use crate::workload::{Buffers, Side, buffer_size, side_depth};
+use crate::config::{Flow, Recovery, Scenario, ScenarioError};
+use crate::workload::{Layout, Side};
 use roce_engine::wire::MAX_HEADERS;
 
 /// Bytes of message buffers.
@@ -50,10 +50,8 @@ fn flow_bytes(s: &Scenario, flow: &Flow) -> u64 {
     let sides = [(flow.from, Side::Sender), (flow.to, Side::Receiver)];
     let local = sides.into_iter().filter(|(port, _)| s.ports[*port].is_local());
     local.fold(0u64, |sum, (_, side)| {
-        let read_source = flow.verb == Verb::Read && side == Side::Receiver;
-        let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
-        // At most 2^14 x 2^15 x 2^31.
-        let buffers = u64::from(flow.qps) * slots * Buffers::stride(buffer_size(flow, side), flow.verify);
+        // At most 2^14 x 3 x 2^15 x 2^31.
+        let buffers = u64::from(flow.qps) * Layout::of(flow, side).bytes();
         // Packets that wait for one before them; the other end has the room too and never uses it.
         let kept = match (flow.recovery, side) {
             (Recovery::SelectiveRepeat, Side::Receiver) => {

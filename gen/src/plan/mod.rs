@@ -4,12 +4,15 @@
 //! [`Memory`] counts the buffers of all flows.  Counts of bytes are 64 bits wide throughout.
 
 mod memory;
+mod path;
 mod wire;
 
 pub use memory::Memory;
-pub use wire::{FlowPlan, Message, Packet};
+pub use path::base_round_trip;
+pub use wire::{FlowPlan, Frames, Message, Packet, Totals};
 
-use crate::config::{Device, Flow, FlowRate, Layer, Scenario, Transport};
+use crate::config::{Device, Flow, FlowRate, Layer, Scenario, Transport, Verb};
+use crate::measure::FlowStats;
 use roce_engine::units::{Duration, Rate};
 
 /// One rate, in every unit at once.
@@ -27,29 +30,109 @@ pub struct Rates {
     pub messages: f64,
 }
 
+impl Rates {
+    /// The rates of the messages that ended between two counts, `span` apart.
+    pub fn between(before: &FlowStats, after: &FlowStats, span: Duration) -> Rates {
+        let seconds = span.as_secs_f64();
+        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let bits = |bytes: u64| per_second(bytes) * 8.0;
+        Rates {
+            l1_bps: bits(after.l1_bytes - before.l1_bytes),
+            l2_bps: bits(after.l2_bytes - before.l2_bytes),
+            goodput_bps: bits(after.bytes - before.bytes),
+            packets: per_second(after.packets - before.packets),
+            messages: per_second(after.completed - before.completed),
+        }
+    }
+}
+
+/// What one message of a flow comes to in the mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    packets: f64,
+    payload_bytes: f64,
+    l2_bytes: f64,
+    l1_bytes: f64,
+}
+
 impl FlowPlan {
-    /// The plan of flow `flow` of a scenario.
+    /// The plan of the largest message of flow `flow` of a scenario, of its first kind.
     pub fn of(s: &Scenario, flow: &Flow) -> FlowPlan {
-        let port = &s.ports[flow.data_from()];
-        FlowPlan::new(Message {
-            verb: flow.verb,
-            size: flow.size,
-            mtu: flow.mtu,
-            encapsulation: port.encapsulation(),
-            // A port elsewhere is most likely in the VLAN of ours.
-            datagram: flow.transport == Transport::Ud,
-            vlan: if port.is_local() { port.vlan.is_some() } else { s.ports[flow.from].vlan.is_some() },
-        })
+        FlowPlan::new(message_of(s, flow, flow.verb))
+    }
+
+    /// What one message comes to.
+    pub fn mean(&self) -> Mean {
+        Mean {
+            packets: f64::from(self.packets),
+            payload_bytes: self.payload_bytes as f64,
+            l2_bytes: self.l2_bytes as f64,
+            l1_bytes: self.l1_bytes as f64,
+        }
     }
 
     /// The rates at `messages` per second.
     pub fn rates(&self, messages: f64) -> Rates {
-        let bits = |bytes: u64| bytes as f64 * 8.0 * messages;
+        self.mean().rates(messages)
+    }
+
+    /// See [`Mean::asked`].
+    pub fn asked(&self, rate: FlowRate, line: Option<Rate>) -> Option<Rates> {
+        self.mean().asked(rate, line)
+    }
+
+    /// The rates when nothing but the line limits the flow.
+    pub fn at_line_rate(&self, line: Rate) -> Rates {
+        self.mean().at_line_rate(line)
+    }
+}
+
+/// The largest message of a flow, were it one of `verb`.
+fn message_of(s: &Scenario, flow: &Flow, verb: Verb) -> Message {
+    let port = &s.ports[if verb == Verb::Read { flow.to } else { flow.from }];
+    Message {
+        verb,
+        size: flow.size,
+        mtu: flow.mtu,
+        encapsulation: port.encapsulation(),
+        // A port elsewhere is most likely in the VLAN of ours.
+        datagram: flow.transport == Transport::Ud,
+        vlan: if port.is_local() { port.vlan.is_some() } else { s.ports[flow.from].vlan.is_some() },
+    }
+}
+
+/// What is on the wire for each kind of message of a flow.
+pub fn frames_of(s: &Scenario, flow: &Flow) -> Vec<Frames> {
+    flow.traffic.kinds().iter().map(|kind| Frames::new(message_of(s, flow, kind.verb))).collect()
+}
+
+impl Mean {
+    /// Of a flow.
+    pub fn of(s: &Scenario, flow: &Flow) -> Mean {
+        let mut mean = Mean { packets: 0.0, payload_bytes: 0.0, l2_bytes: 0.0, l1_bytes: 0.0 };
+        for (kind, frames) in flow.traffic.kinds().iter().zip(frames_of(s, flow)) {
+            let of = |part: fn(Totals) -> f64| kind.share * kind.sizes.mean(|size| part(frames.totals(size)));
+            mean.packets += of(|t| f64::from(t.packets));
+            mean.l2_bytes += of(|t| t.l2 as f64);
+            mean.l1_bytes += of(|t| t.l1 as f64);
+            mean.payload_bytes += kind.share * kind.sizes.mean(f64::from);
+        }
+        mean
+    }
+
+    /// Payload bytes of a packet.
+    pub fn payload_per_packet(&self) -> f64 {
+        self.payload_bytes / self.packets.max(1.0)
+    }
+
+    /// The rates at `messages` per second.
+    pub fn rates(&self, messages: f64) -> Rates {
+        let bits = |bytes: f64| bytes * 8.0 * messages;
         Rates {
             l1_bps: bits(self.l1_bytes),
             l2_bps: bits(self.l2_bytes),
             goodput_bps: bits(self.payload_bytes),
-            packets: f64::from(self.packets) * messages,
+            packets: self.packets * messages,
             messages,
         }
     }
@@ -59,16 +142,16 @@ impl FlowPlan {
     pub fn asked(&self, rate: FlowRate, line: Option<Rate>) -> Option<Rates> {
         let messages = match rate {
             FlowRate::Unlimited => return None,
-            FlowRate::Percent(p) => line?.bps() as f64 * p / 100.0 / (self.l1_bytes as f64 * 8.0),
+            FlowRate::Percent(p) => line?.bps() as f64 * p / 100.0 / (self.l1_bytes * 8.0),
             FlowRate::Bits { rate, layer } => {
                 let bytes = match layer {
                     Layer::L1 => self.l1_bytes,
                     Layer::L2 => self.l2_bytes,
                     Layer::Goodput => self.payload_bytes,
                 };
-                rate.bps() as f64 / (bytes as f64 * 8.0)
+                rate.bps() as f64 / (bytes * 8.0)
             }
-            FlowRate::Packets(n) => n / f64::from(self.packets),
+            FlowRate::Packets(n) => n / self.packets,
             FlowRate::Messages(n) => n,
         };
         Some(self.rates(messages))
@@ -76,7 +159,7 @@ impl FlowPlan {
 
     /// The rates when nothing but the line limits the flow.
     pub fn at_line_rate(&self, line: Rate) -> Rates {
-        self.rates(line.bps() as f64 / (self.l1_bytes as f64 * 8.0))
+        self.rates(line.bps() as f64 / (self.l1_bytes * 8.0))
     }
 }
 
@@ -106,7 +189,7 @@ pub fn overload(s: &Scenario) -> Vec<String> {
         if matches!(port.device, Device::None | Device::Remote | Device::Pci(_)) {
             continue;
         }
-        let asked = |f: &Flow| FlowPlan::of(s, f).asked(f.rate, Some(line)).map_or(0.0, |r| r.l1_bps);
+        let asked = |f: &Flow| Mean::of(s, f).asked(f.asked_rate(), Some(line)).map_or(0.0, |r| r.l1_bps);
         let sent: f64 = s.flows.iter().filter(|f| f.data_from() == i).map(asked).sum();
         // A billionth covers the rounding of the sum.
         if sent > line.bps() as f64 * (1.0 + 1e-9) {

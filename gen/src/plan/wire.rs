@@ -32,6 +32,55 @@ pub struct Packet {
     pub l1: u32,
 }
 
+/// What messages of one kind come to on the wire, whatever their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    mtu: Mtu,
+    /// Bytes of the frame of a first, middle, last and only packet besides payload and pad.
+    heads: [u32; 4],
+}
+
+/// All frames of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets with payload.
+    pub packets: u32,
+    /// Bytes of frames without FCS.
+    pub l2: u64,
+    /// Bytes of line time.
+    pub l1: u64,
+}
+
+impl Frames {
+    /// Those of messages that are like `m` but for their size.
+    pub fn new(m: Message) -> Frames {
+        let opcodes = if m.datagram { datagram(m.verb) } else { opcodes(m.verb) };
+        // Enough payload that no frame is filled up to the shortest.
+        let heads = opcodes.map(|opcode| packet(m, opcode, 256).l2 - 256);
+        Frames { mtu: m.mtu, heads }
+    }
+
+    /// The frames of a message of `size` bytes.
+    #[inline]
+    pub fn totals(&self, size: u32) -> Totals {
+        const SHORTEST: u64 = 60;
+        let frame = |head: u32, payload: u32| {
+            (u64::from(head) + u64::from(payload.next_multiple_of(4))).max(SHORTEST)
+        };
+        let [first, middle, last, only] = self.heads;
+        let packets = self.mtu.packets(size);
+        let mtu = self.mtu.bytes() as u32;
+        let l2 = match packets {
+            1 => frame(only, size),
+            n => {
+                let rest = size - mtu * (n - 1);
+                frame(first, mtu) + u64::from(n - 2) * frame(middle, mtu) + frame(last, rest)
+            }
+        };
+        Totals { packets, l2, l1: l2 + u64::from(packets) * L1_OVERHEAD as u64 }
+    }
+}
+
 /// The packets of one message and their sums.
 ///
 /// They are the packets that carry the payload: requests for SEND and WRITE, responses for READ.
@@ -157,6 +206,30 @@ mod tests {
             vlan: false,
             datagram: false,
         })
+    }
+
+    /// The quick way to the sums is the long way's.
+    #[test]
+    fn totals_are_those_of_the_plan() {
+        for encapsulation in [Encapsulation::Ipv4, Encapsulation::Ipv6, Encapsulation::Grh] {
+            for (verb, vlan) in Verb::ALL.into_iter().flat_map(|v| [(v, false), (v, true)]) {
+                for size in [0, 1, 3, 4, 255, 256, 257, 511, 512, 513, 1023, 4095, 4096, 4097, 100_000] {
+                    let m = Message { verb, size, mtu: Mtu::B256, encapsulation, vlan, datagram: false };
+                    let (plan, totals) = (FlowPlan::new(m), Frames::new(m).totals(size));
+                    let want = Totals { packets: plan.packets, l2: plan.l2_bytes, l1: plan.l1_bytes };
+                    assert_eq!(totals, want, "{m:?}");
+                }
+            }
+        }
+        let m = Message {
+            verb: Verb::SendImm,
+            size: 0,
+            mtu: Mtu::B1024,
+            encapsulation: Encapsulation::Ipv4,
+            vlan: false,
+            datagram: true,
+        };
+        assert_eq!(Frames::new(m).totals(1024).l2, FlowPlan::new(Message { size: 1024, ..m }).l2_bytes);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Expectations: metrics of the result against what the scenario wants.
 
+use super::detail::{jain, max_min_ratio};
 use super::fabric::FabricResult;
 use super::result::{FlowResult, PortResult};
 use crate::config::{Expect, Scenario};
@@ -60,32 +61,22 @@ fn value(
             return Some(ports.iter().map(|p| of_port(p, counter)).sum::<u64>() as f64);
         }
     }
+    let goodputs = || flows.iter().map(|f| f.goodput_gbps).collect::<Vec<_>>();
     match e.metric.as_str() {
-        "jain" => return jain(flows),
-        "max_min_ratio" => return max_min_ratio(flows),
+        "jain" => return jain(&goodputs()),
+        "max_min_ratio" => return max_min_ratio(&goodputs()),
         _ => {}
     }
     let all: Vec<f64> = flows.iter().map(|f| of_flow(f, &e.metric)).collect::<Option<_>>()?;
     Some(match e.metric.as_str() {
         "line_rate_pct" | "latency_min" | "min_window_gbps" => all.into_iter().fold(f64::INFINITY, f64::min),
+        "size_ks" | "post_delay_p50" | "post_delay_p99" | "slowdown_p99" => {
+            all.into_iter().fold(0.0, f64::max)
+        }
         m if m.starts_with("latency_") && m != "latency_count" => all.into_iter().fold(0.0, f64::max),
         "elapsed" => all.into_iter().fold(0.0, f64::max),
         _ => all.into_iter().sum(),
     })
-}
-
-/// Jain's index of the flows' goodput: 1 where all have the same, 1/n where one has all.
-fn jain(flows: &[FlowResult]) -> Option<f64> {
-    let sum: f64 = flows.iter().map(|f| f.goodput_gbps).sum();
-    let squares: f64 = flows.iter().map(|f| f.goodput_gbps * f.goodput_gbps).sum();
-    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
-}
-
-/// The goodput of the fastest flow to that of the slowest.
-fn max_min_ratio(flows: &[FlowResult]) -> Option<f64> {
-    let all = || flows.iter().map(|f| f.goodput_gbps);
-    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-    (low > 0.0).then(|| high / low)
 }
 
 fn of_flow(f: &FlowResult, metric: &str) -> Option<f64> {
@@ -107,6 +98,11 @@ fn of_flow(f: &FlowResult, metric: &str) -> Option<f64> {
         "elapsed" => Some(f.elapsed_s * 1e9),
         "verify_errors" => count(f.verify_errors),
         "retransmits" => count(f.retransmits),
+        "messages_overdue" => count(f.messages_overdue),
+        "size_ks" => f.detail.sizes.as_ref().map(|s| s.ks_distance),
+        "post_delay_p50" => count(f.detail.post_delay_ns?.p50),
+        "post_delay_p99" => count(f.detail.post_delay_ns?.p99),
+        "slowdown_p99" => f.detail.by_size.iter().filter_map(|b| Some(b.slowdown?.p99)).reduce(f64::max),
         "latency_count" => count(f.latency_ns.map_or(0, |l| l.count)),
         _ => {
             let l = f.latency_ns?;
@@ -115,9 +111,11 @@ fn of_flow(f: &FlowResult, metric: &str) -> Option<f64> {
                 "latency_mean" => Some(l.mean),
                 "latency_p50" => count(l.p50),
                 "latency_p90" => count(l.p90),
+                "latency_p95" => count(l.p95),
                 "latency_p99" => count(l.p99),
                 "latency_p99_9" => count(l.p99_9),
                 "latency_p99_99" => count(l.p99_99),
+                "latency_p99_999" => count(l.p99_999),
                 "latency_max" => count(l.max),
                 _ => None,
             }

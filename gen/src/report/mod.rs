@@ -1,5 +1,7 @@
 //! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
 
+mod detail;
+mod details;
 mod expect;
 mod fabric;
 mod hdr;
@@ -13,6 +15,7 @@ mod result;
 mod table;
 mod timeline;
 
+pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, SizesResult};
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
 pub(crate) use intervals::Intervals;
@@ -22,8 +25,8 @@ pub use recovery::{RecoveryResult, StageResult};
 pub use result::{FlowResult, RunResult};
 pub(crate) use timeline::payload;
 
-use crate::config::{Scenario, Verb};
-use crate::measure::{FlowStats, Latency, Series, Timeline};
+use crate::config::Scenario;
+use crate::measure::{Detail, FlowStats, Latency, Series, Timeline};
 use crate::run::Environment;
 use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::PortStats;
@@ -46,6 +49,10 @@ pub struct FlowMeasure {
     pub elapsed: Duration,
     /// Latencies of all messages that ended after the warm-up.
     pub latency: Latency,
+    /// What is told apart further, of the same messages.
+    pub detail: Detail,
+    /// When measuring began.
+    pub origin: Instant,
     /// Gaps between packets with data, in the span of the measurement.
     pub gaps: Gaps,
     /// How long recoveries took, at our ends, since the start.
@@ -181,9 +188,4 @@ impl Judged {
             (false, false) => ExitCode::from(1),
         }
     }
-}
-
-/// What the receiving side of a flow is, in words: messages of a READ are checked where they arrive.
-pub(crate) fn checks_at_sender(verb: Verb) -> bool {
-    verb == Verb::Read
 }

@@ -1,5 +1,6 @@
 //! The result: one JSON object, the same for every way to look at it.
 
+use super::detail::{AskedResult, DetailResult, jain, latency_kind, max_min_ratio};
 use super::expect::{self, ExpectationResult};
 use super::fabric::FabricResult;
 use super::injected::ImpairResult;
@@ -9,12 +10,12 @@ use super::timeline::{self, TimelineResult};
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
 use crate::config::{Flow, Scenario};
 use crate::measure::{Latency, Reactions};
-use crate::plan::FlowPlan;
+use crate::plan::Rates;
 use crate::run::Environment;
 use roce_engine::cc::Gaps;
 use roce_engine::fabric::Action;
 use roce_engine::transport::QpCounters;
-use roce_engine::units::Duration;
+use roce_engine::units::{Duration, Instant};
 use roce_engine::wire::DropReason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,6 +37,12 @@ pub struct RunResult {
     pub environment: Environment,
     /// Whether every frame and every message has exactly one fate.
     pub balanced: bool,
+    /// Jain's index of the goodput of the flows, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
+    /// The goodput of the fastest flow to that of the slowest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_min_ratio: Option<f64>,
     /// By flow.
     pub flows: Vec<FlowResult>,
     /// By local port.
@@ -125,11 +132,17 @@ pub struct FlowResult {
     /// paced or under congestion control and sends them with its requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_gap_ns: Option<GapResult>,
+    /// What latencies are: `round-trip`, until the acknowledgement or what was read has come, or
+    /// `local`, until the last packet has left.
+    pub latency_kind: &'static str,
     /// From when a message was due or posted to its completion; `null` without messages.
     pub latency_ns: Option<LatencyResult>,
     /// How latencies are spread: pairs of a percentile and the nanoseconds that so many messages did not
     /// exceed.
     pub latency_spread: Vec<(f64, u64)>,
+    /// What is told of it further.
+    #[serde(flatten)]
+    pub detail: DetailResult,
     /// How what was lost was recovered; left out where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryResult>,
@@ -184,14 +197,20 @@ pub struct LatencyResult {
     pub p50: u64,
     /// 90 %.
     pub p90: u64,
+    /// 95 %.
+    pub p95: u64,
     /// 99 %.
     pub p99: u64,
     /// 99.9 %.
     pub p99_9: u64,
     /// 99.99 %.
     pub p99_99: u64,
+    /// 99.999 %.
+    pub p99_999: u64,
     /// The longest.
     pub max: u64,
+    /// When the longest ended, in seconds since measuring began.
+    pub max_at_s: f64,
     /// Messages that took longer than the histogram tells apart, 60 s.
     pub beyond_60s: u64,
 }
@@ -257,7 +276,12 @@ pub struct WorkerResult {
 impl RunResult {
     /// Works everything out.
     pub fn of(s: &Scenario, run: &Finished) -> RunResult {
-        let flows: Vec<_> = s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
+        let mut flows: Vec<_> =
+            s.flows.iter().zip(&run.flows).map(|(f, m)| FlowResult::of(s, f, m)).collect();
+        for (f, flow) in flows.iter_mut().enumerate() {
+            flow.detail.asked = AskedResult::of(s, f, run);
+        }
+        let goodputs: Vec<_> = flows.iter().map(|f| f.goodput_gbps).filter(|_| flows.len() > 1).collect();
         let of = |m| PortResult { flow_control: FlowControlResult::of(s, m), ..PortResult::of(m) };
         let ports: Vec<_> = run.ports.iter().map(of).collect();
         let fabric = run.fabric.as_ref().map(FabricResult::of);
@@ -289,6 +313,8 @@ impl RunResult {
             seed: run.seed,
             environment: run.environment.clone(),
             balanced,
+            jain: jain(&goodputs),
+            max_min_ratio: max_min_ratio(&goodputs),
             flows,
             ports,
             impairment,
@@ -307,20 +333,19 @@ impl RunResult {
 
 impl FlowResult {
     fn of(s: &Scenario, flow: &Flow, m: &FlowMeasure) -> FlowResult {
-        let window = m.end.completed - m.base.completed;
         let seconds = m.elapsed.as_secs_f64();
-        let message_rate = if seconds > 0.0 { window as f64 / seconds } else { 0.0 };
-        let plan = FlowPlan::of(s, flow);
-        let rates = plan.rates(message_rate);
+        let rates = Rates::between(&m.base, &m.end, m.elapsed);
         let messages = m.last.completed - m.base.completed;
         let mut counters = m.last.counters[0];
         counters.add(&m.last.counters[1]);
         let (received, verified, wrong) = match m.peer {
-            Some((received, verified, wrong)) if !super::checks_at_sender(flow.verb) => {
-                (Some(received), verified, wrong)
+            // What is read is checked here, all else there.
+            Some((received, verified, wrong)) => {
+                let l = &m.last;
+                (Some(received + l.received), verified + l.verified, wrong + l.verify_errors)
             }
-            _ => {
-                let known = s.ports[flow.to].is_local() || super::checks_at_sender(flow.verb);
+            None => {
+                let known = s.ports[flow.to].is_local() || flow.reads_only();
                 (known.then_some(m.last.received), m.last.verified, m.last.verify_errors)
             }
         };
@@ -328,7 +353,7 @@ impl FlowResult {
         FlowResult {
             name: flow.name.clone(),
             table: flow.group.clone(),
-            verb: flow.verb.as_str(),
+            verb: flow.verb_name(),
             transport: flow.transport.as_str(),
             size_bytes: flow.size,
             qps: flow.qps,
@@ -344,20 +369,22 @@ impl FlowResult {
             messages_lost: m.last.lost,
             messages_verified: verified,
             verify_errors: wrong,
-            bytes: messages * u64::from(flow.size),
+            bytes: m.last.bytes - m.base.bytes,
             goodput_gbps: rates.goodput_bps / 1e9,
             l2_gbps: rates.l2_bps / 1e9,
             l1_gbps: rates.l1_bps / 1e9,
             line_rate_gbps: line,
             line_rate_pct: line.map(|line| rates.l1_bps / 1e9 / line * 100.0),
             min_window_gbps: m.min_window_gbps,
-            message_rate,
-            packet_rate: message_rate * f64::from(plan.packets),
+            message_rate: rates.messages,
+            packet_rate: rates.packets,
             retransmits: counters.retransmits,
             cc: flow.cc.as_str(),
             dcqcn: m.end.reactions.as_ref().map(DcqcnResult::of),
             packet_gap_ns: GapResult::of(&m.gaps),
-            latency_ns: LatencyResult::of(&m.latency),
+            latency_kind: latency_kind(flow),
+            latency_ns: LatencyResult::of(&m.latency, m.origin),
+            detail: DetailResult::of(flow, m),
             latency_spread: timeline::spread(&m.latency),
             recovery: RecoveryResult::of(flow, &m.last, &m.stages),
             counters: counters.values().collect(),
@@ -400,7 +427,8 @@ impl FlowResult {
 }
 
 impl LatencyResult {
-    fn of(l: &Latency) -> Option<LatencyResult> {
+    /// Of what was recorded since `origin`.
+    pub(super) fn of(l: &Latency, origin: Instant) -> Option<LatencyResult> {
         let p = |percent| l.percentile_ns(percent);
         Some(LatencyResult {
             count: l.count(),
@@ -408,10 +436,13 @@ impl LatencyResult {
             mean: l.mean_ns()?,
             p50: p(50.0)?,
             p90: p(90.0)?,
+            p95: p(95.0)?,
             p99: p(99.0)?,
             p99_9: p(99.9)?,
             p99_99: p(99.99)?,
+            p99_999: p(99.999)?,
             max: l.max_ns()?,
+            max_at_s: l.max_at()?.since(origin).as_secs_f64(),
             beyond_60s: l.beyond(),
         })
     }
@@ -576,7 +607,7 @@ fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
     if let (Some(received), Some(config)) = (flow.messages_received, config) {
         let ended = m.last.completed + m.last.failed + m.last.outstanding;
         let reliable = config.transport.is_reliable();
-        if reliable && !super::checks_at_sender(config.verb) && received < m.last.completed {
+        if reliable && !config.reads_only() && received < m.last.completed {
             reasons.push(format!(
                 "flow \"{}\": {} messages completed, of {ended}, but only {received} were received",
                 flow.name, m.last.completed

@@ -1,5 +1,6 @@
 //! The result for a person: verdict first, rates side by side, latency, what went wrong.
 
+use super::details;
 use super::result::{FlowResult, RunResult};
 use roce_engine::units::Duration;
 use std::fmt::{self, Write};
@@ -19,6 +20,7 @@ impl fmt::Display for RunResult {
             rates(f, &self.flows)?;
             writeln!(f)?;
             latencies(f, &self.flows)?;
+            details::write(f, &self.flows)?;
             recoveries(f, &self.flows)?;
         }
         writeln!(f)?;
@@ -144,17 +146,18 @@ fn rates(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
 fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
     writeln!(
         f,
-        "{:<14} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  verified",
-        "latency", "messages", "min", "p50", "p99", "p99.9", "p99.99", "max"
+        "{:<14} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}  verified",
+        "latency", "messages", "min", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "at"
     )?;
     for r in flows {
         let mut line = format!("{:<14} ", r.name);
         match r.latency_ns {
             Some(l) => {
                 let _ = write!(line, "{:>12}", l.count);
-                for ns in [l.min, l.p50, l.p99, l.p99_9, l.p99_99, l.max] {
+                for ns in [l.min, l.p50, l.p99, l.p99_9, l.p99_99, l.p99_999, l.max] {
                     let _ = write!(line, " {:>10}", Duration::from_nanos(ns).to_string());
                 }
+                let _ = write!(line, " {:>8.3}s", l.max_at_s);
             }
             None => line += "no samples",
         }
@@ -235,7 +238,7 @@ fn recoveries(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
 }
 
 /// 1 MiB, 64 KiB, 100 B.
-fn size(bytes: u32) -> String {
+pub(super) fn size(bytes: u32) -> String {
     match bytes {
         b if b != 0 && b % (1 << 20) == 0 => format!("{} MiB", b >> 20),
         b if b != 0 && b % (1 << 10) == 0 => format!("{} KiB", b >> 10),

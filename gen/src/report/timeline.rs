@@ -3,6 +3,7 @@
 use super::{Finished, FlowMeasure};
 use crate::config::Scenario;
 use crate::measure::{Latency, Spell, Timeline};
+use crate::plan::Mean;
 use roce_engine::units::Instant;
 use serde::Serialize;
 
@@ -101,8 +102,7 @@ pub(crate) fn payload(s: &Scenario, flow: usize, spell: &Spell) -> f64 {
     if s.ports[sink].is_local() {
         spell.counts.bytes as f64
     } else {
-        let packets = f.mtu.packets(f.size).max(1);
-        spell.counts.acked as f64 * f64::from(f.size) / f64::from(packets)
+        spell.counts.acked as f64 * Mean::of(s, f).payload_per_packet()
     }
 }
 

@@ -10,7 +10,7 @@ use super::worker::{Handle, Io, Plan};
 use super::{EnvironmentError, start_dpdk};
 use crate::cli::{Direction, RunArgs};
 use crate::config::{Device, Flow, Scenario};
-use crate::measure::{Collector, FlowStats, Latency, PortSample, Sample, Tick};
+use crate::measure::{Collector, Detail, FlowStats, Latency, PortSample, Sample, Tick};
 use crate::report::{
     Finished, FlowMeasure, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload,
 };
@@ -57,6 +57,24 @@ struct Control<'a> {
     collector: Collector,
     /// Where that is written to.
     table: Option<Intervals>,
+    gathered: Gathered,
+}
+
+/// What is told of flows beyond their latencies, since measuring began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gathered {
+    /// By flow.
+    flows: Vec<Detail>,
+}
+
+impl Gathered {
+    /// Adds what happened since the view before, `within` the span of the measurement or after it.
+    pub(crate) fn add(&mut self, view: &View, within: bool) {
+        self.flows.resize_with(view.details.len(), Detail::default);
+        for (sum, more) in self.flows.iter_mut().zip(&view.details) {
+            sum.add(more, within);
+        }
+    }
 }
 
 /// All that is known at one moment.
@@ -66,6 +84,8 @@ pub(crate) struct View {
     pub(crate) flows: Vec<FlowStats>,
     /// By flow: latencies since the view before.
     pub(crate) latency: Vec<Latency>,
+    /// By flow: what is told apart further, since the view before.
+    details: Vec<Detail>,
     /// By flow: gaps between packets with data, since the start.
     pub(crate) gaps: Vec<Gaps>,
     /// By flow: recoveries since the start.
@@ -163,10 +183,9 @@ pub(super) fn run(
     let ticks = watch(scenario, &mut plans);
     let table = args.out.as_deref().map(Intervals::create).transpose();
     let table = table.map_err(|e| EnvironmentError(format!("--out: {e}")))?;
+    let spare = plans.iter().map(|p| Some(Box::new(p.app.blank(&Latency::sized())))).collect();
     let workers =
         plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
-    let empty = |w: &Handle| Box::new(Sample::new(scenario.flows.len(), w.ports.len(), &Latency::sized()));
-    let spare = workers.iter().map(|w| Some(empty(w))).collect();
     let total = scenario.run.duration.map(|d| d + warmup(scenario));
     let progress = Progress::new(quiet, total);
     let mut control = Control {
@@ -181,6 +200,7 @@ pub(super) fn run(
         collector: Collector::new(ticks.len(), scenario.flows.len(), scenario.run.window),
         ticks,
         table,
+        gathered: Gathered::default(),
     };
     let measured = control.phases(meeting.as_mut());
     control.progress.end();
@@ -202,7 +222,8 @@ pub(super) fn run(
     if let Some(table) = control.table.take() {
         table.close().map_err(|e| EnvironmentError(format!("cannot write intervals.csv: {e}")))?;
     }
-    let mut flows = flow_measures(scenario, &facts, (&base, &end, &last), &intervals, theirs.as_ref());
+    let views = (&base, &end, &last);
+    let mut flows = flow_measures(scenario, &facts, views, &intervals, &control.gathered, theirs.as_ref());
     note_windows(&mut flows, &control.collector);
     let ports = port_measures(scenario, open, &last);
     let workers = load
@@ -286,6 +307,7 @@ impl Control<'_> {
         let last = self.sample(Command::Finish)?;
         self.listen();
         add_latency(&mut latency, &last);
+        self.gathered.add(&last, false);
         self.intervals.push(Interval { from: end.at, to: last.at, latency });
         let mut phases = Phases { base, end, last, theirs: None, peer_lost: parted };
         if let Some(m) = meeting.filter(|_| phases.peer_lost.is_none() && !self.signals.interrupted()) {
@@ -392,6 +414,7 @@ impl Control<'_> {
             std::thread::sleep(NAP);
             let view = self.view()?;
             add_latency(&mut latency, &view);
+            self.gathered.add(&view, false);
             idle = view.idle;
         }
         Ok(latency)
@@ -433,6 +456,7 @@ impl Control<'_> {
             .map(|f| (before.flows[f], now.flows[f], now.latency[f].clone()))
             .collect();
         self.progress.interval(self.scenario, now.at.since(base.at), span, &flows);
+        self.gathered.add(now, true);
         self.intervals.push(Interval { from: before.at, to: now.at, latency: now.latency.clone() });
     }
 }
@@ -443,6 +467,7 @@ impl View {
         View {
             flows: vec![FlowStats::default(); s.flows.len()],
             latency: vec![Latency::default(); s.flows.len()],
+            details: vec![Detail::default(); s.flows.len()],
             gaps: vec![Gaps::default(); s.flows.len()],
             stages: vec![Stages::default(); s.flows.len()],
             ports: vec![EndpointCounters::default(); s.ports.len()],
@@ -461,6 +486,7 @@ impl View {
         for more in sample.flows.iter().filter(|f| f.flow < known) {
             self.flows[more.flow].add(&more.stats);
             self.latency[more.flow].add(&more.latency);
+            self.details[more.flow].add(&more.detail, true);
             self.gaps[more.flow].add(&more.gaps);
             self.stages[more.flow].add(&more.stages);
         }
@@ -550,6 +576,7 @@ pub(crate) fn flow_measures(
     facts: &[PortFacts],
     (base, end, last): (&View, &View, &View),
     intervals: &[Interval],
+    gathered: &Gathered,
     theirs: Option<&Outcome>,
 ) -> Vec<FlowMeasure> {
     s.flows
@@ -576,6 +603,8 @@ pub(crate) fn flow_measures(
                 last: last.flows[f],
                 elapsed: until.since(sampled(base)),
                 latency,
+                detail: gathered.flows.get(f).cloned().unwrap_or_default(),
+                origin: base.at,
                 gaps: end.gaps[f].since(&base.gaps[f]),
                 stages: last.stages[f],
                 line_rate: facts[flow.data_from()].line_rate,

@@ -2,7 +2,7 @@
 
 use crate::config::Scenario;
 use crate::measure::{FlowStats, Latency};
-use crate::plan::FlowPlan;
+use crate::plan::Rates;
 use indicatif::{ProgressBar, ProgressStyle};
 use roce_engine::units::Duration;
 use std::io::{IsTerminal, Write, stderr};
@@ -61,8 +61,7 @@ impl Progress {
             return self.say(&line);
         }
         for (flow, (before, now, latency)) in s.flows.iter().zip(flows) {
-            let messages = (now.completed - before.completed) as f64 / span.as_secs_f64().max(1e-9);
-            let rates = FlowPlan::of(s, flow).rates(messages);
+            let rates = Rates::between(before, now, span);
             let resent = now.counters.iter().map(|c| c.retransmits).sum::<u64>()
                 - before.counters.iter().map(|c| c.retransmits).sum::<u64>();
             let p99 = latency
@@ -74,7 +73,7 @@ impl Progress {
                 flow.name,
                 rates.l1_bps / 1e9,
                 rates.goodput_bps / 1e9,
-                messages,
+                rates.messages,
                 p99,
                 resent,
             );

@@ -4,14 +4,14 @@ use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
 use super::worker::Plan;
 use crate::config::{
-    self, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError, Transport,
-    Verb,
+    self, Arrival, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError,
+    Transport, Verb,
 };
 use crate::measure::{Latency, Sample};
-use crate::plan::FlowPlan;
+use crate::plan::{FlowPlan, Mean, base_round_trip, frames_of};
 use crate::random::Random;
 use crate::workload::{
-    Buffers, Generator, Lane, LaneSpec, Pace, SharedReceives, Side, buffer_size, front, side_depth,
+    Arrivals, Generator, Ideal, Lane, LaneSpec, Layout, Pace, Places, SharedReceives, Side, front, side_depth,
 };
 use anyhow::Result;
 use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint};
@@ -65,7 +65,7 @@ struct Half {
     at: (usize, usize),
     qpn: Qpn,
     info: QpInfo,
-    buffers: Buffers,
+    places: Places,
     shared: Option<SharedReceives>,
 }
 
@@ -91,6 +91,8 @@ pub(crate) struct Setup<'a, I: PacketIo> {
     pairs: Vec<QpPair>,
     seed: u64,
     random: Random,
+    /// Whether cables have the delays that the scenario gives.
+    virtual_time: bool,
 }
 
 /// A queue pair of a flow: worker, endpoint on it, and number of each side.
@@ -169,7 +171,13 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             pairs: Vec::new(),
             seed,
             random,
+            virtual_time: false,
         }
+    }
+
+    /// Says that cables have the delays that the scenario gives.
+    pub(crate) fn in_virtual_time(&mut self) {
+        self.virtual_time = true;
     }
 
     /// What became of the ports.
@@ -220,7 +228,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let fail = |e: String| EnvironmentError(format!("flow \"{}\": {e}", flow.name));
         let (sends, receives) = match side {
             Side::Sender => (side_depth(flow, side), 0),
-            Side::Receiver => (0, if flow.verb.takes_recv() { side_depth(flow, side) } else { 0 }),
+            Side::Receiver => (0, if flow.takes_recv() { side_depth(flow, side) } else { 0 }),
         };
         let shared = flow.srq.filter(|_| side == Side::Receiver).map(|all| {
             let first = !srqs.contains_key(&at);
@@ -242,22 +250,19 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             recovery: recovery_of(flow),
         };
         let qpn = endpoint.create_qp(config).map_err(|e| fail(e.to_string()))?;
-        let read_source = flow.verb == Verb::Read && side == Side::Receiver;
-        let slots = Buffers::slots(side_depth(flow, side), flow.verify, read_source);
-        let stride = Buffers::stride(buffer_size(flow, side), flow.verify);
-        let access = match (flow.verb, side) {
-            (Verb::Write | Verb::WriteImm, Side::Receiver) => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
-            (Verb::Read, Side::Receiver) => Access::REMOTE_READ,
-            _ => Access::LOCAL_WRITE,
-        };
+        let layout = Layout::of(flow, side);
+        let mut access = if side == Side::Receiver { remote_access(flow) } else { Access::LOCAL_WRITE };
+        if side == Side::Receiver && !flow.reads_only() {
+            access = access | Access::LOCAL_WRITE;
+        }
         let region = endpoint
             .memory_mut()
-            .register(PD, (slots * stride) as usize, access)
+            .register(PD, layout.bytes() as usize, access)
             .map_err(|e| fail(e.to_string()))?;
         let psn = flow.psn.unwrap_or_else(|| Psn::new(self.random.next() as u32));
-        let buffers = Buffers { va: region.va, key: region.key, slots, stride };
+        let places = layout.places(region.va, region.key);
         let info = QpInfo { qpn: qpn.get(), psn: psn.get(), va: region.va, rkey: region.key.0 };
-        Ok(Half { at, qpn, info, buffers, shared })
+        Ok(Half { at, qpn, info, places, shared })
     }
 
     /// What the other process must know of our sides.
@@ -349,7 +354,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         to: (Option<Half>, QpInfo),
     ) {
         let flow = &self.scenario.flows[f];
-        let reads = flow.verb == Verb::Read;
+        let reads = flow.reads_only();
         for (own, peer, remote, backward) in [(from, to.1, flow.to, reads), (to, from.1, flow.from, !reads)] {
             let Some(half) = own.0 else { continue };
             let stream = Stream {
@@ -381,26 +386,16 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Side::Receiver => (flow.to, flow.from),
         };
         let route = self.route(flow, own, other, half.qpn, Qpn::new(peer.qpn));
-        let peer_slots = Buffers::slots(
-            side_depth(flow, side.other()),
-            flow.verify,
-            flow.verb == Verb::Read && side == Side::Sender,
-        );
-        let remote = Buffers {
-            va: peer.va,
-            key: MrKey(peer.rkey),
-            slots: peer_slots,
-            stride: Buffers::stride(buffer_size(flow, side.other()), flow.verify),
-        };
+        let remote = Layout::of(flow, side.other()).places(peer.va, MrKey(peer.rkey));
         let mut seed = Random::new(self.seed ^ (f as u64) << 32 ^ u64::from(q));
         let payload_seed = seed.next();
         // Without the high bit, which would ask for the sender's own.
         let qkey = seed.next() as u32 & 0x7FFF_FFFF;
-        let access = match flow.verb {
-            Verb::Write | Verb::WriteImm => Access::REMOTE_WRITE,
-            Verb::Read => Access::REMOTE_READ,
-            Verb::Send | Verb::SendImm => Access::NONE,
-        };
+        let access = remote_access(flow);
+        let arrivals = self.arrivals(f, q);
+        let base = base_round_trip(self.scenario, flow, self.virtual_time);
+        let line = self.facts[flow.data_from()].line_rate;
+        let ideal = line.map(|line| Ideal { byte_ns: 8e9 / line.bps() as f64, base });
         let datagrams = [
             Transition::InitUd(UdAttrs { pkey: 0xFFFF, qkey, own: route.src, mtu: flow.mtu }),
             Transition::RtrUd,
@@ -437,27 +432,26 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             qp.set_rate_control(control.clone());
         }
         let ah = endpoint.create_ah(half.qpn, &route);
-        let pace = match flow.rate {
-            FlowRate::Messages(rate) => Some(Pace::new(rate, flow.qps, q)),
-            _ => None,
-        };
         plan.app.add(Lane::new(LaneSpec {
             flow: f,
             index: q,
             endpoint: half.at.1,
             qpn: half.qpn,
             side,
-            verb: flow.verb,
+            qps: flow.qps,
+            per_qp: flow.per_qp,
+            traffic: Arc::clone(&flow.traffic),
+            frames: frames_of(self.scenario, flow).into(),
+            ideal,
             unreliable: !flow.transport.is_reliable(),
             seed: payload_seed,
-            size: flow.size,
             mtu: flow.mtu,
             depth: side_depth(flow, side),
             verify: flow.verify,
             messages: flow.messages,
             after: flow.after.filter(|_| side == Side::Sender),
-            pace,
-            local: half.buffers,
+            arrivals,
+            local: half.places,
             remote,
             front: front(flow.transport, side),
             datagram: ah.map(|ah| Datagram { ah, qpn: Qpn::new(peer.qpn), qkey, imm: None }),
@@ -508,9 +502,34 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         }
     }
 
+    /// When the messages of queue pair `q` of a flow are due.
+    fn arrivals(&self, f: usize, q: u32) -> Arrivals {
+        let flow = &self.scenario.flows[f];
+        let line = self.facts[flow.data_from()].line_rate;
+        let asked = |rate| Mean::of(self.scenario, flow).asked(rate, line);
+        let Some(rate) = flow.open_rate().and_then(asked).map(|rates| rates.messages) else {
+            return match flow.arrival {
+                Arrival::Closed { think } => Arrivals::Closed { think },
+                // Without a line rate a share of it is refused before.
+                _ => Arrivals::CLOSED,
+            };
+        };
+        let pace = Pace::new(rate, flow.qps, q);
+        match flow.arrival {
+            Arrival::Poisson => Arrivals::Poisson { mean_ns: f64::from(flow.qps) / rate * 1e9 },
+            Arrival::OnOff { on, off } => Arrivals::OnOff { pace, on, off },
+            Arrival::Constant | Arrival::Closed { .. } => Arrivals::Even(pace),
+        }
+    }
+
     /// The pacer of each queue pair of a flow.
     fn pacing(&self, f: usize) -> Result<Option<Pacer>, ScenarioError> {
         let flow = &self.scenario.flows[f];
+        if matches!(flow.load, Some(FlowRate::Percent(_))) && self.facts[flow.data_from()].line_rate.is_none()
+        {
+            let text = "a share needs a line rate: this port reports none, set [run] line_rate";
+            return Err(self.scenario.flow_error(f, "load", text));
+        }
         let plan = FlowPlan::of(self.scenario, flow);
         let packet = plan.middle.unwrap_or(plan.first);
         let (unit, total) = match flow.rate {
@@ -536,6 +555,18 @@ impl<'a, I: PacketIo> Setup<'a, I> {
     }
 }
 
+/// What the peer of a flow's sender lets it do with its memory.
+fn remote_access(flow: &Flow) -> Access {
+    let mut access = Access::NONE;
+    if flow.traffic.has(|v| matches!(v, Verb::Write | Verb::WriteImm)) {
+        access = access | Access::REMOTE_WRITE;
+    }
+    if flow.traffic.has(|v| v == Verb::Read) {
+        access = access | Access::REMOTE_READ;
+    }
+    access
+}
+
 fn qp_type(flow: &Flow) -> QpType {
     match flow.transport {
         Transport::Rc => QpType::Rc,
@@ -546,6 +577,11 @@ fn qp_type(flow: &Flow) -> QpType {
 
 /// All that both processes must have equal in a flow.
 fn agreed(flow: &Flow) -> String {
+    // Each side draws the sizes for itself.
+    let sizes = match flow.traffic.is_fixed() && flow.traffic.kinds().len() == 1 {
+        true => flow.size.to_string(),
+        false => format!("{} (mean {:.3} B)", flow.traffic.describe(), flow.traffic.mean_size()),
+    };
     let recovery = match flow.recovery {
         config::Recovery::GoBackN => flow.recovery.to_string(),
         // What one side sends, the other must have room to keep.
@@ -553,7 +589,14 @@ fn agreed(flow: &Flow) -> String {
     };
     format!(
         "verb {} transport {} size {} qps {} depth {} mtu {} verify {} max_rd_atomic {} recovery {recovery}",
-        flow.verb, flow.transport, flow.size, flow.qps, flow.depth, flow.mtu, flow.verify, flow.max_rd_atomic
+        flow.verb_name(),
+        flow.transport,
+        sizes,
+        flow.qps,
+        flow.depth,
+        flow.mtu,
+        flow.verify,
+        flow.max_rd_atomic
     )
 }
 

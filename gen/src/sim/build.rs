@@ -89,6 +89,7 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
         speed: Some(port_rate),
     });
     let mut setup = Setup::new(s, &cores, open.collect(), &finished, seed, &Latency::default());
+    setup.in_virtual_time();
     setup.create()?;
     setup.connect(&[])?;
     let facts = setup.facts().to_vec();

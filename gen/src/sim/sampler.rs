@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::fabric::Named;
-use crate::config::{Scenario, Verb};
+use crate::config::Scenario;
 use crate::measure::{ControlState, QueueSeries, QueueState, RateSeries, Series};
 use crate::run::setup::QpPair;
 use roce_engine::fabric::Priority;
@@ -29,7 +29,7 @@ impl Sampler {
         let pairs = || built.pairs.iter().take(RATES);
         let ends = |p: &QpPair| {
             let [from, to] = [p.from, p.to].map(|((host, _), qpn)| (host, qpn));
-            if s.flows[p.flow].verb == Verb::Read { [to, from] } else { [from, to] }
+            if s.flows[p.flow].reads_only() { [to, from] } else { [from, to] }
         };
         let rate = |p: &QpPair| RateSeries {
             flow: s.flows[p.flow].name.clone(),

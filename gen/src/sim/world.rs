@@ -6,7 +6,7 @@ use super::sampler::Sampler;
 use crate::config::Scenario;
 use crate::measure::{Collector, FlowStats, Latency, Sample};
 use crate::report::{Finished, Injected, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload};
-use crate::run::control::{View, add_latency, flow_measures, note_windows, warmup};
+use crate::run::control::{Gathered, View, add_latency, flow_measures, note_windows, warmup};
 use crate::run::progress::Progress;
 use crate::run::{Environment, EnvironmentError, longest_hold};
 use crate::workload::Command;
@@ -42,6 +42,7 @@ struct Simulation<'a> {
     ticks: (Duration, Instant),
     collector: Collector,
     table: Option<Intervals>,
+    gathered: Gathered,
     progress: Progress,
 }
 
@@ -73,6 +74,7 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
         ticks: (tick_span(scenario), Instant::FAR),
         collector: Collector::new(hosts, scenario.flows.len(), scenario.run.window),
         table: None,
+        gathered: Gathered::default(),
         progress,
     };
     if let Some(dir) = out {
@@ -84,7 +86,8 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
     if let Some(table) = sim.table.take() {
         table.close().map_err(|e| EnvironmentError(format!("cannot write intervals.csv: {e}")))?;
     }
-    let mut flows = flow_measures(scenario, &sim.built.facts, (&base, &end, &last), &sim.intervals, None);
+    let views = (&base, &end, &last);
+    let mut flows = flow_measures(scenario, &sim.built.facts, views, &sim.intervals, &sim.gathered, None);
     note_windows(&mut flows, &sim.collector);
     let ports: Vec<_> = (0..scenario.ports.len()).map(|port| sim.port_measure(port, &last)).collect();
     let workers = last.workers.iter().zip(&base.workers);
@@ -154,6 +157,7 @@ impl Simulation<'_> {
             self.built.world.run_until(self.built.world.now() + STEP);
             let view = self.sample(Command::Sample)?;
             add_latency(&mut latency, &view);
+            self.gathered.add(&view, false);
             idle = view.idle;
         }
         // Packets that need no answer may still be on their way.
@@ -161,6 +165,7 @@ impl Simulation<'_> {
         self.built.world.run_until(until);
         let last = self.sample(Command::Finish)?;
         add_latency(&mut latency, &last);
+        self.gathered.add(&last, false);
         self.intervals.push(Interval { from: end.at, to: last.at, latency });
         Ok((base, end, last))
     }
@@ -231,8 +236,8 @@ impl Simulation<'_> {
         let mut view = View::empty(self.scenario);
         let Built { world, hosts, .. } = &mut self.built;
         for (core, Host { id, answers }) in hosts.iter_mut().enumerate() {
-            let flows = world.host(*id).app().flows();
-            world.command(*id, ask(Box::new(Sample::new(flows, 1, &Latency::default()))));
+            let blank = world.host(*id).app().blank(&Latency::default());
+            world.command(*id, ask(Box::new(blank)));
             let sample = answers.pop();
             let sample = sample.map_err(|_| EnvironmentError("a simulated host does not answer".into()))?;
             view.add(core, &sample);
@@ -245,6 +250,7 @@ impl Simulation<'_> {
             .map(|f| (before.flows[f], now.flows[f], now.latency[f].clone()))
             .collect();
         self.progress.interval(self.scenario, now.at.since(base.at), now.at.since(before.at), &flows);
+        self.gathered.add(now, true);
         self.intervals.push(Interval { from: before.at, to: now.at, latency: now.latency.clone() });
     }
 

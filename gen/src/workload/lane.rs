@@ -1,139 +1,23 @@
 //! A lane: one side of one queue pair of a flow.
 
+use super::arrivals::{Arrivals, Schedule};
+use super::buffers::{Buffers, Places, SharedReceives, Side};
 use super::pattern;
-use crate::config::{After, Flow, Transport, Verb};
-use roce_engine::io::{BURST, PacketIo};
-use roce_engine::units::{Instant, Mtu, Qpn};
-use roce_engine::verbs::{Datagram, GRH_LEN, MrKey, RecvWr, SendFlags, SendOp, SendWr, Sge, Srqn};
+use super::traffic::{Message, Traffic};
+use crate::config::{After, Verb};
+use crate::plan::Frames;
+use roce_engine::io::PacketIo;
+use roce_engine::units::{Duration, Instant, Mtu, Qpn};
+use roce_engine::verbs::{Datagram, RecvWr, SendFlags, SendOp, SendWr, Sge};
 use roce_engine::worker::Endpoint;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The bytes between two buffers, which nothing may touch, hold this.
 const GUARD: u8 = 0xA5;
-/// At least so many of them.
-const GUARD_BYTES: u64 = 64;
-
-/// Which side of a flow a lane is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Posts the requests.
-    Sender,
-    /// The other one.
-    Receiver,
-}
-
-impl Side {
-    /// The other side.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Sender => Side::Receiver,
-            Side::Receiver => Side::Sender,
-        }
-    }
-}
-
-/// Messages that a side of a flow has room for.
-pub fn side_depth(flow: &Flow, side: Side) -> u32 {
-    match side {
-        Side::Sender => flow.depth,
-        Side::Receiver => receive_depth(flow.transport, flow.depth),
-    }
-}
-
-/// Messages that a receiver has room for.  Nothing holds an unreliable sender back: its receiver
-/// takes up to a burst of messages before it looks at the first.
-pub fn receive_depth(transport: Transport, depth: u32) -> u32 {
-    if transport.is_reliable() { depth } else { depth.max(2 * BURST as u32) }
-}
-
-/// Bytes that one buffer of a side holds: a message, and what lies before a received datagram.
-pub fn buffer_size(flow: &Flow, side: Side) -> u32 {
-    flow.size + front(flow.transport, side)
-}
-
-/// Bytes before the message in a buffer.
-pub fn front(transport: Transport, side: Side) -> u32 {
-    match (transport, side) {
-        (Transport::Ud, Side::Receiver) => GRH_LEN,
-        _ => 0,
-    }
-}
-
-/// What a receiving lane has in a shared receive queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedReceives {
-    /// The queue.
-    pub srqn: Srqn,
-    /// Receive requests that the lane posts there.
-    pub entries: u32,
-}
-
-/// Message buffers of one side of a queue pair: `slots` of them, `stride` bytes apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffers {
-    /// Virtual address of the first.
-    pub va: u64,
-    /// The key of their memory region.
-    pub key: MrKey,
-    /// How many.
-    pub slots: u64,
-    /// Bytes from one to the next.
-    pub stride: u64,
-}
-
-impl Buffers {
-    /// Bytes from one buffer of `size` bytes to the next; with a guard in between when it is
-    /// to be verified.
-    pub fn stride(size: u32, verify: bool) -> u64 {
-        u64::from(size).next_multiple_of(64).max(64) + if verify { GUARD_BYTES } else { 0 }
-    }
-
-    /// Buffers that one side keeps: one for each outstanding message when every byte is to be
-    /// verified, else one for all, as perftest does; one more for what READs read, so that no
-    /// two READs into a buffer find the same bytes.
-    pub fn slots(depth: u32, verify: bool, read_source: bool) -> u64 {
-        match (verify, read_source) {
-            (false, _) => 1,
-            (true, false) => u64::from(depth),
-            (true, true) => u64::from(depth) + 1,
-        }
-    }
-
-    /// All bytes of it.
-    pub fn len(&self) -> u64 {
-        self.slots * self.stride
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn at(&self, slot: u64) -> u64 {
-        self.va + slot * self.stride
-    }
-}
-
-/// Messages at fixed times: message `n` of a lane is due `offset + n x interval` after the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Nanoseconds between two messages, 20 fractional bits.
-    pub interval: u64,
-    /// Nanoseconds from the start to the first.
-    pub offset: u64,
-}
-
-impl Pace {
-    /// `rate` messages a second over `lanes` lanes, of which this is number `index`.
-    pub fn new(rate: f64, lanes: u32, index: u32) -> Pace {
-        let interval = f64::from(lanes) / rate * 1e9;
-        let offset = interval * f64::from(index) / f64::from(lanes);
-        Pace { interval: (interval * f64::from(1 << 20)).min(u64::MAX as f64) as u64, offset: offset as u64 }
-    }
-}
 
 /// What a lane is made with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LaneSpec {
     /// Index of the flow in the scenario.
     pub flow: usize,
@@ -145,14 +29,20 @@ pub struct LaneSpec {
     pub qpn: Qpn,
     /// Which side.
     pub side: Side,
+    /// Queue pairs of the flow.
+    pub qps: u32,
+    /// Whether latencies are told apart by queue pair.
+    pub per_qp: bool,
     /// What is posted.
-    pub verb: Verb,
+    pub traffic: Arc<Traffic>,
+    /// By kind of message: what is on the wire.
+    pub frames: Arc<[Frames]>,
+    /// How long a message takes where nothing is in its way, if that is known.
+    pub ideal: Option<Ideal>,
     /// Messages may go missing.
     pub unreliable: bool,
-    /// Seeds the payload; the same on both sides.
+    /// Seeds payload, kinds and sizes; the same on both sides.
     pub seed: u64,
-    /// Bytes of a message.
-    pub size: u32,
     /// The path MTU.
     pub mtu: Mtu,
     /// Messages outstanding.
@@ -163,18 +53,34 @@ pub struct LaneSpec {
     pub messages: Option<u64>,
     /// What its messages wait for, by steps.
     pub after: Option<After>,
-    /// When messages are due; as soon as there is room when left out.
-    pub pace: Option<Pace>,
+    /// When messages are due.
+    pub arrivals: Arrivals,
     /// The buffers of this side.
-    pub local: Buffers,
+    pub local: Places,
     /// The buffers of the other side.
-    pub remote: Buffers,
+    pub remote: Places,
     /// Bytes before the message in a buffer of this side.
     pub front: u32,
     /// Where datagrams go.
     pub datagram: Option<Datagram>,
     /// Receive requests that other lanes may use.
     pub shared: Option<SharedReceives>,
+}
+
+/// How long a message takes where nothing is in its way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ideal {
+    /// Nanoseconds of line time of a byte at L1.
+    pub byte_ns: f64,
+    /// What it takes whatever its size.
+    pub base: Duration,
+}
+
+impl Ideal {
+    /// The time of `l1` bytes, in nanoseconds.
+    pub fn ns(&self, l1: u64) -> f64 {
+        l1 as f64 * self.byte_ns + self.base.as_nanos() as f64
+    }
 }
 
 /// A message that has ended.
@@ -184,6 +90,15 @@ pub struct Ended {
     pub number: u64,
     /// When it was due.
     pub due: Instant,
+    /// What it was.
+    pub message: Message,
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    due: Instant,
+    message: Message,
 }
 
 /// What the check of a received message found.
@@ -223,13 +138,19 @@ pub struct Lane {
     spec: LaneSpec,
     /// Index of its flow in the generator.
     flow: usize,
-    start: Instant,
+    /// The largest message.
+    size: u32,
+    schedule: Schedule,
     posted: u64,
     received: u64,
-    /// When the outstanding messages were due, oldest first.
-    due: VecDeque<Instant>,
+    /// The messages under way, oldest first.
+    due: VecDeque<Outstanding>,
+    /// In a closed loop with time to think: when it has thought, earliest first.
+    thinking: VecDeque<Instant>,
     dead: bool,
     blocked: bool,
+    /// Until when it had no room for what was due.
+    full_until: Instant,
     finish_noted: bool,
     /// Messages that it may post so far.
     allowed: u64,
@@ -241,40 +162,49 @@ impl Lane {
         let depth = if spec.side == Side::Sender { spec.depth as usize } else { 0 };
         let allowed = spec.after.map_or(u64::MAX, |a| a.pieces);
         Lane {
-            spec,
             flow: 0,
-            start: Instant::ZERO,
+            size: spec.traffic.bounds().1,
+            schedule: Schedule::new(spec.arrivals, spec.seed),
             posted: 0,
             received: 0,
             due: VecDeque::with_capacity(depth),
+            thinking: VecDeque::with_capacity(if spec.thinks().is_some() { depth } else { 0 }),
             dead: false,
             blocked: false,
+            full_until: Instant::ZERO,
             finish_noted: false,
             allowed,
+            spec,
         }
     }
 
     /// Fills the buffers and posts the first receive requests, named after lane `number`.
     pub fn prepare<I: PacketIo>(&self, number: u32, endpoint: &mut Endpoint<I>) {
         let s = &self.spec;
-        let size = s.size as usize;
+        let size = self.size as usize;
         // Where READs put bytes there must not lie what they are to bring.
-        let source = (s.verb == Verb::Read) == (s.side == Side::Receiver);
-        let _ = endpoint.memory_mut().fill(s.local.key, |bytes| {
+        let source = match s.side {
+            Side::Sender => s.traffic.has(|v| v != Verb::Read).then_some(s.local.write),
+            Side::Receiver => s.traffic.has(|v| v == Verb::Read).then_some(s.local.read),
+        };
+        let (key, va) = (s.local.write.key, s.local.each().map(|b| b.va).min().unwrap_or(0));
+        let _ = endpoint.memory_mut().fill(key, |bytes| {
             bytes.fill(GUARD);
-            for (slot, buffer) in bytes.chunks_exact_mut(s.local.stride as usize).enumerate() {
-                if source {
-                    pattern::fill(&mut buffer[..size], s.seed, slot as u64);
-                }
+            let Some(source) = source else { return };
+            let from = (source.va - va) as usize;
+            // A hollow memory has no such bytes.
+            let Some(bytes) = bytes.get_mut(from..from + source.len() as usize) else { return };
+            for (slot, buffer) in bytes.chunks_exact_mut(source.stride as usize).enumerate() {
+                pattern::fill(&mut buffer[..size], s.seed, slot as u64);
             }
         });
-        if source && !s.verify && s.size != 0 {
+        if source.is_some() && s.local.each().count() == 1 && !s.verify && size != 0 {
             // The same bytes over and over: nothing needs to look at them again.
-            let _ = endpoint.memory_mut().freeze(s.local.key, s.mtu.bytes());
+            let _ = endpoint.memory_mut().freeze(key, s.mtu.bytes());
         }
-        if s.side == Side::Receiver && s.verb.takes_recv() {
+        if s.side == Side::Receiver && s.traffic.has(Verb::takes_recv) {
             for i in 0..u64::from(s.shared.map_or(s.depth, |shared| shared.entries)) {
-                let slot = (i % s.local.slots) as u32;
+                let slot = (i % s.local.receive.slots) as u32;
                 self.repost(ReceiveId { lane: number, slot }, endpoint);
             }
         }
@@ -311,7 +241,17 @@ impl Lane {
 
     /// Whether payload leaves from here.
     pub(super) fn sends_data(&self) -> bool {
-        self.is_sender() != (self.spec.verb == Verb::Read)
+        self.spec.traffic.has(|v| self.is_sender() != (v == Verb::Read))
+    }
+
+    pub(super) fn spec(&self) -> &LaneSpec {
+        &self.spec
+    }
+
+    /// What a kind of its messages comes to on the wire.
+    #[inline]
+    pub(super) fn frames(&self, kind: u32) -> &Frames {
+        &self.spec.frames[kind as usize]
     }
 
     pub(super) fn in_flight(&self) -> u32 {
@@ -339,16 +279,39 @@ impl Lane {
         }
     }
 
-    pub(super) fn is_paced(&self) -> bool {
-        self.spec.pace.is_some()
+    /// Whether it posts at times of its own, and not as soon as there is room.
+    pub(super) fn is_timed(&self) -> bool {
+        self.is_open() || self.spec.thinks().is_some()
+    }
+
+    /// Whether its messages are due by the clock.
+    pub(super) fn is_open(&self) -> bool {
+        self.spec.arrivals.is_open()
     }
 
     pub(super) fn set_blocked(&mut self) {
         self.blocked = true;
     }
 
-    pub(super) fn take_blocked(&mut self) -> bool {
+    /// There is room again at `now`: whether something due has waited for that.
+    pub(super) fn take_blocked(&mut self, now: Instant) -> bool {
+        if self.blocked {
+            self.full_until = now;
+        }
         std::mem::take(&mut self.blocked)
+    }
+
+    /// Whether there was no room for a message when it was due.
+    pub(super) fn was_full(&self, due: Instant) -> bool {
+        due <= self.full_until && self.full_until != Instant::ZERO
+    }
+
+    /// A message has ended: when the next one in its place is due, if it thinks in between and
+    /// waits for nothing else already.
+    pub(super) fn think(&mut self, now: Instant) -> Option<Instant> {
+        let at = now + self.spec.thinks()?;
+        self.thinking.push_back(at);
+        (self.thinking.len() == 1).then_some(at)
     }
 
     /// Whether it posts nothing more by itself.
@@ -366,27 +329,27 @@ impl Lane {
         !std::mem::replace(&mut self.finish_noted, true)
     }
 
-    /// Begins at `now`: when its first message is due, if it is paced by messages.
+    /// Begins at `now`: when its first message is due, if its messages are due by the clock.
     pub(super) fn begin(&mut self, now: Instant) -> Option<Instant> {
-        self.start = now;
+        self.schedule.begin(now);
         self.next_due()
     }
 
-    /// When its next message is due, if it is paced by messages and has one.
+    /// When its next message is due, if it posts at times of its own and has one.
+    #[inline]
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let pace = self.spec.pace.filter(|_| self.is_sender() && !self.is_over())?;
-        let after = (u128::from(self.posted) * u128::from(pace.interval)) >> 20;
-        let ns = u64::try_from(after).unwrap_or(u64::MAX).saturating_add(pace.offset);
-        Some(Instant::from_nanos(self.start.as_nanos().saturating_add(ns)))
+        if !self.is_sender() || self.is_over() {
+            return None;
+        }
+        self.schedule.due(self.posted).or_else(|| self.thinking.front().copied())
     }
 
     /// Messages that were due until `now` and are not posted.
     pub(super) fn overdue(&self, now: Instant) -> u64 {
-        let Some(pace) = self.spec.pace.filter(|_| self.is_sender() && !self.dead) else { return 0 };
-        let Some(since) = now.since(self.start).as_nanos().checked_sub(pace.offset) else { return 0 };
-        let due =
-            u64::try_from((u128::from(since) << 20) / u128::from(pace.interval.max(1))).unwrap_or(u64::MAX);
-        let due = due.saturating_add(1).min(self.spec.messages.unwrap_or(u64::MAX));
+        if !self.is_sender() || !self.is_open() || self.dead {
+            return 0;
+        }
+        let due = self.schedule.due_until(now, self.posted).min(self.spec.messages.unwrap_or(u64::MAX));
         due.saturating_sub(self.posted)
     }
 
@@ -408,11 +371,14 @@ impl Lane {
         {
             return false;
         }
-        let addr = s.local.at(number % s.local.slots);
-        let raddr = s.remote.at(number % s.remote.slots);
-        let rkey = s.remote.key;
+        let message = self.message(number);
+        let Message { verb, size, .. } = message;
+        let reads = verb == Verb::Read;
+        let (local, remote) =
+            if reads { (s.local.read, s.remote.read) } else { (s.local.write, s.remote.write) };
+        let (addr, raddr, rkey) = (local.of(number), remote.of(number), remote.key);
         let imm = number as u32;
-        let op = match s.verb {
+        let op = match verb {
             Verb::Write => SendOp::Write { raddr, rkey },
             Verb::WriteImm => SendOp::WriteImm { raddr, rkey, imm },
             Verb::Send => s.datagram.map_or(SendOp::Send, SendOp::Datagram),
@@ -422,47 +388,55 @@ impl Lane {
             },
             Verb::Read => SendOp::Read { raddr, rkey },
         };
-        if s.verify && s.verb != Verb::Read && s.size != 0 {
-            if let Ok(bytes) = endpoint.memory_mut().local_mut(s.local.key, addr, s.size) {
+        if s.verify && !reads && size != 0 {
+            if let Ok(bytes) = endpoint.memory_mut().local_mut(local.key, addr, size) {
                 pattern::fill(bytes, s.seed, number);
             }
         }
         let wr = SendWr {
             wr_id: number,
             op,
-            sge: Sge { addr, len: s.size, lkey: s.local.key },
+            sge: Sge { addr, len: size, lkey: local.key },
             flags: SendFlags { signaled: true, ..SendFlags::default() },
         };
         if !matches!(endpoint.post_send(s.qpn, wr), Some(Ok(()))) {
             return false;
         }
         self.posted += 1;
-        self.due.push_back(due);
+        self.schedule.advance();
+        self.thinking.pop_front();
+        self.due.push_back(Outstanding { due, message });
         true
+    }
+
+    /// Message `number`.
+    #[inline]
+    fn message(&self, number: u64) -> Message {
+        self.spec.traffic.message(self.spec.seed, number)
     }
 
     /// Its oldest outstanding message has ended.
     #[inline]
     pub(super) fn end_message(&mut self) -> Option<Ended> {
         let number = self.posted - self.due.len() as u64;
-        self.due.pop_front().map(|due| Ended { number, due })
+        let Outstanding { due, message } = self.due.pop_front()?;
+        Some(Ended { number, due, message })
     }
 
     /// What READ `number` brought, checked if that is asked for; `None` for other verbs.
     #[inline]
-    pub(super) fn check_read<I: PacketIo>(&self, number: u64, endpoint: &Endpoint<I>) -> Option<Received> {
+    pub(super) fn check_read<I: PacketIo>(&self, ended: &Ended, endpoint: &Endpoint<I>) -> Option<Received> {
         let s = &self.spec;
-        if s.verb != Verb::Read {
+        let Ended { number, message, .. } = *ended;
+        if message.verb != Verb::Read {
             return None;
         }
         if !s.verify {
             return Some(Received { number, ..Received::default() });
         }
-        let addr = s.local.at(number % s.local.slots);
-        let wrong = match endpoint.memory().local(s.local.key, addr, s.size) {
-            Ok(bytes) => {
-                pattern::check(bytes, s.seed, number % s.remote.slots).err().map(|w| w.offset as u64)
-            }
+        let (local, remote) = (s.local.read, s.remote.read);
+        let wrong = match endpoint.memory().local(local.key, local.of(number), message.size) {
+            Ok(bytes) => pattern::check(bytes, s.seed, number % remote.slots).err().map(|w| w.offset as u64),
             Err(_) => Some(0),
         };
         Some(Received { number, checked: true, lost: 0, wrong })
@@ -474,6 +448,12 @@ impl Lane {
         let Sge { addr, len, lkey } = place;
         let s = &self.spec;
         let mut number = self.received;
+        let mut message = self.message(number);
+        // Nothing tells this side of what is read from it.
+        while message.verb == Verb::Read {
+            number += 1;
+            message = self.message(number);
+        }
         let bytes = if s.verify { endpoint.memory().local(lkey, addr, len).ok() } else { None };
         let mut lost = 0;
         if s.unreliable && s.verify {
@@ -483,16 +463,20 @@ impl Lane {
             {
                 lost = found - number;
                 number = found;
+                message = self.message(number);
             }
         }
         self.received = number + 1;
         if !s.verify {
             return Received { number, ..Received::default() };
         }
-        let place =
-            s.verb.takes_recv() && s.verb != Verb::WriteImm || addr == s.local.at(number % s.local.slots);
+        let place = match message.verb {
+            Verb::Send | Verb::SendImm => true,
+            Verb::Write | Verb::WriteImm => addr == s.local.write.of(number),
+            Verb::Read => false,
+        };
         let wrong = match bytes {
-            Some(bytes) if len == s.size && place => {
+            Some(bytes) if len == message.size && place => {
                 pattern::check(bytes, s.seed, number).err().map(|w| w.offset as u64)
             }
             _ => Some(0),
@@ -504,10 +488,10 @@ impl Lane {
     pub(super) fn check_imm(&self, imm: Option<u32>) -> bool {
         if self.spec.unreliable && !self.spec.verify {
             // Some messages may be missing, and nothing else tells which one this is.
-            return imm.is_some() == self.spec.verb.has_imm();
+            return self.spec.traffic.has(|v| v.has_imm() == imm.is_some());
         }
-        let want = self.spec.verb.has_imm().then(|| self.received.wrapping_sub(1) as u32);
-        imm == want
+        let last = self.received.wrapping_sub(1);
+        imm == self.message(last).verb.has_imm().then_some(last as u32)
     }
 
     pub(super) fn received(&self) -> u64 {
@@ -517,13 +501,13 @@ impl Lane {
     /// Where the message lies in its buffer `slot`, of which `byte_len` bytes were filled.
     pub(super) fn message_in(&self, slot: u32, byte_len: u32) -> Sge {
         let s = &self.spec;
-        let addr = s.local.at(u64::from(slot)) + u64::from(s.front);
-        Sge { addr, len: byte_len.saturating_sub(s.front), lkey: s.local.key }
+        let addr = s.local.receive.at(u64::from(slot)) + u64::from(s.front);
+        Sge { addr, len: byte_len.saturating_sub(s.front), lkey: s.local.receive.key }
     }
 
     /// Where a WRITE put `len` bytes.
     pub(super) fn written_at(&self, addr: u64, len: u32) -> Sge {
-        Sge { addr, len, lkey: self.spec.local.key }
+        Sge { addr, len, lkey: self.spec.local.write.key }
     }
 
     pub(super) fn shares_receives(&self) -> bool {
@@ -534,8 +518,9 @@ impl Lane {
     #[inline]
     pub(super) fn repost<I: PacketIo>(&self, id: ReceiveId, endpoint: &mut Endpoint<I>) {
         let s = &self.spec;
-        let addr = s.local.at(u64::from(id.slot));
-        let wr = RecvWr { wr_id: id.pack(), sge: Sge { addr, len: s.size + s.front, lkey: s.local.key } };
+        let Buffers { key: lkey, .. } = s.local.receive;
+        let addr = s.local.receive.at(u64::from(id.slot));
+        let wr = RecvWr { wr_id: id.pack(), sge: Sge { addr, len: self.size + s.front, lkey } };
         match s.shared.and_then(|shared| endpoint.srq_mut(shared.srqn)) {
             // There is room: each request is posted again after it was taken.
             Some(srq) => _ = srq.post(wr),
@@ -549,13 +534,25 @@ impl Lane {
         if !s.verify {
             return None;
         }
-        let filled = u64::from(s.front) + u64::from(s.size);
-        let guard = (s.local.stride - filled) as u32;
-        (0..s.local.slots).find_map(|slot| {
-            let from = s.local.at(slot) + filled;
-            let bytes = endpoint.memory().local(s.local.key, from, guard).ok()?;
-            let at = bytes.iter().position(|b| *b != GUARD)?;
-            Some(from - s.local.va + at as u64)
+        let filled = u64::from(s.front) + u64::from(self.size);
+        s.local.each().find_map(|part| {
+            let guard = (part.stride - filled) as u32;
+            (0..part.slots).find_map(|slot| {
+                let from = part.at(slot) + filled;
+                let bytes = endpoint.memory().local(part.key, from, guard).ok()?;
+                let at = bytes.iter().position(|b| *b != GUARD)?;
+                Some(from - part.va + at as u64)
+            })
         })
+    }
+}
+
+impl LaneSpec {
+    /// How long it thinks between two messages of a closed loop, if it does.
+    fn thinks(&self) -> Option<Duration> {
+        match self.arrivals {
+            Arrivals::Closed { think } if think != Duration::ZERO => Some(think),
+            _ => None,
+        }
     }
 }

@@ -1,17 +1,20 @@
 //! The workload: what a worker's queue pairs send, and the check of what they receive.
 
+mod arrivals;
+mod buffers;
 mod lane;
 pub mod pattern;
+mod traffic;
 mod watch;
 
+pub use arrivals::{Arrivals, Pace};
+pub use buffers::{Buffers, Layout, Places, SharedReceives, Side, front, receive_depth, side_depth};
 use lane::ReceiveId;
-pub use lane::{
-    Buffers, Ended, Lane, LaneSpec, Pace, Received, SharedReceives, Side, buffer_size, front, receive_depth,
-    side_depth,
-};
+pub use lane::{Ended, Ideal, Lane, LaneSpec, Received};
+pub use traffic::{Kind, Message, Sizes, Traffic};
 use watch::Watch;
 
-use crate::measure::{FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload};
+use crate::measure::{Detail, FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload};
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn};
@@ -95,9 +98,14 @@ impl Generator {
         }
     }
 
-    /// The flows that it has lanes of.
-    pub fn flows(&self) -> usize {
-        self.flows.len()
+    /// An empty sample with room for what it counts; its latencies are copies of `latency`, which is
+    /// empty too.
+    pub fn blank(&self, latency: &Latency) -> Sample {
+        let mut sample = Sample::new(self.flows.len(), self.ports.len(), latency);
+        for (blank, own) in sample.flows.iter_mut().zip(&self.flows) {
+            blank.detail = own.detail.blank();
+        }
+        sample
     }
 
     /// Adds one side of a queue pair.  The queue pair itself is connected apart.
@@ -105,7 +113,8 @@ impl Generator {
         let flow = lane.flow_of_scenario();
         let known = self.flows.iter().position(|f| f.flow == flow);
         lane.set_flow(known.unwrap_or_else(|| {
-            self.flows.push(FlowSample::new(flow, self.empty.clone()));
+            let detail = Detail::of(lane.spec(), self.empty.is_sized());
+            self.flows.push(FlowSample { detail, ..FlowSample::new(flow, self.empty.clone()) });
             self.spreads.push(Spread::default());
             self.flows.len() - 1
         }));
@@ -163,7 +172,12 @@ impl Generator {
             let lane = &mut self.lanes[index as usize];
             if lane.post(at, &mut endpoints[lane.endpoint()]) {
                 posted = true;
-                self.flows[lane.flow()].stats.posted += 1;
+                let FlowSample { stats, detail, .. } = &mut self.flows[lane.flow()];
+                stats.posted += 1;
+                if let Some(delay) = &mut detail.delay {
+                    delay.record_at(now.since(at), now);
+                    stats.waited += u64::from(lane.was_full(at));
+                }
                 if let Some(next) = lane.next_due() {
                     self.due.push(Reverse((next, index)));
                 }
@@ -185,15 +199,26 @@ impl Generator {
         done: &Completion,
     ) {
         let lane = &mut self.lanes[index as usize];
-        let FlowSample { stats, latency, .. } = &mut self.flows[lane.flow()];
-        let Some(message) = lane.end_message() else { return };
+        let FlowSample { stats, latency, detail, .. } = &mut self.flows[lane.flow()];
+        let Some(ended) = lane.end_message() else { return };
         stats.last = now;
         if done.status == CompletionStatus::Success {
+            let took = now.since(ended.due);
             stats.completed += 1;
-            latency.record(now.since(message.due));
-            self.spreads[lane.flow()].note(now.since(message.due));
-            self.watch.note(index, now.since(message.due));
-            if let Some(received) = lane.check_read(message.number, endpoint) {
+            latency.record_at(took, now);
+            self.spreads[lane.flow()].note(took);
+            self.watch.note(index, took);
+            let message = ended.message;
+            let totals = lane.frames(message.kind).totals(message.size);
+            stats.bytes += u64::from(message.size);
+            stats.packets += u64::from(totals.packets);
+            stats.l2_bytes += totals.l2;
+            stats.l1_bytes += totals.l1;
+            if detail.is_wanted() {
+                let ideal = lane.spec().ideal.map(|i| i.ns(totals.l1));
+                detail.note(lane.index(), message, took, now, ideal);
+            }
+            if let Some(received) = lane.check_read(&ended, endpoint) {
                 note_received(stats, lane.index(), &received);
             }
         } else {
@@ -204,9 +229,11 @@ impl Generator {
             }
         }
         if self.posting && !lane.is_over() {
-            if !lane.is_paced() {
+            if !lane.is_timed() {
                 stats.posted += u64::from(lane.post(now, endpoint));
-            } else if lane.take_blocked() {
+            } else if let Some(at) = lane.think(now) {
+                self.due.push(Reverse((at, index)));
+            } else if lane.take_blocked(now) {
                 if let Some(at) = lane.next_due() {
                     self.due.push(Reverse((at, index)));
                 }
@@ -332,9 +359,11 @@ impl Generator {
             to.flow = from.flow;
             to.stats = from.stats;
             to.gaps.clone_from(&from.gaps);
-            // The filled histogram goes, the empty one that came stays.
+            // The filled histograms go, the empty ones that came stay.
             to.latency.reset();
             std::mem::swap(&mut to.latency, &mut from.latency);
+            to.detail.reset();
+            std::mem::swap(&mut to.detail, &mut from.detail);
         }
         for (to, (endpoint, port)) in sample.ports.iter_mut().zip(endpoints.iter().zip(&self.ports)) {
             to.port = *port;

@@ -86,7 +86,10 @@ fn flow_is_well_formed(flow: &Value) {
     for count in ["qps", "depth", "mtu"] {
         assert!(int(flow, &format!("/{count}")) > 0);
     }
-    assert_eq!(int(flow, "/bytes"), messages * size);
+    // Where sizes differ, `size_bytes` is the largest.
+    if flow["sizes"].is_null() {
+        assert_eq!(int(flow, "/bytes"), messages * size);
+    }
     let [rate, packets, goodput, l2, l1, elapsed] =
         ["message_rate", "packet_rate", "goodput_gbps", "l2_gbps", "l1_gbps", "elapsed_s"]
             .map(|m| float(flow, &format!("/{m}")));
@@ -193,6 +196,34 @@ fn mixed_verbs() {
 }
 
 #[test]
+fn mixed_sizes() {
+    let _machine = Machine::take();
+    let result = judge(&short("mixed-sizes.toml", &["mix"], &["--json", "--set", "flow.mix.load=5%"]), 1);
+    let flow = &list(&result, "/flows")[0];
+    assert_eq!((text(flow, "/verb"), list(flow, "/mix").len()), ("mixed", 5));
+    assert_eq!(int(flow, "/messages_verified"), int(flow, "/messages_received"));
+    for kind in list(flow, "/mix") {
+        assert!(int(kind, "/messages") > 0, "{kind:#}");
+    }
+}
+
+#[test]
+fn websearch_open_loop() {
+    let _machine = Machine::take();
+    let more =
+        ["--json", "--set", "run.line_rate=1Gbps", "--set", "flow.search.sizes={cdf=\"workloads/rpc.txt\"}"];
+    let result = judge(&short("websearch-open-loop.toml", &["search"], &more), 1);
+    let flow = &list(&result, "/flows")[0];
+    // Fifteen thousand messages.
+    assert!(float(flow, "/sizes/ks_distance") < 0.02, "{flow:#}");
+    // Some of the warm-up were under way when measuring began.
+    let posted = int(flow, "/post_delay_ns/count");
+    assert!(posted <= int(flow, "/sizes/count") && posted + 512 >= int(flow, "/sizes/count"), "{flow:#}");
+    assert!(int(flow, "/latency_ns/p50") >= int(flow, "/post_delay_ns/p50"));
+    assert!(list(flow, "/by_size").iter().all(|b| float(b, "/slowdown/p99") >= float(b, "/slowdown/p50")));
+}
+
+#[test]
 fn datagrams() {
     let _machine = Machine::take();
     let result = judge(&short("datagrams.toml", &["ud", "ud_imm"], &["--json"]), 2);
@@ -273,10 +304,12 @@ fn no_file_is_left_out() {
         "latency",
         "line-rate-100g",
         "loopback",
+        "mixed-sizes",
         "mixed-verbs",
         "null-tx",
         "receive-queues",
         "rocev1",
+        "websearch-open-loop",
     ];
     let elsewhere = [
         "loss-cliff",
@@ -287,6 +320,7 @@ fn no_file_is_left_out() {
         "pfc-storm",
         "ecmp-entropy",
         "cluster-200",
+        "stall",
     ];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
     known.sort();
