@@ -3,6 +3,7 @@
 use crate::config::{Override, parse_duration};
 use crate::rping::RpingArgs;
 use crate::serve::ServeArgs;
+use crate::sweep::SweepArgs;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use log::LevelFilter;
 use roce_engine::units::Duration;
@@ -108,6 +109,9 @@ pub struct RunArgs {
     /// Take no hugepages, whatever the scenario says
     #[arg(long)]
     pub no_huge: bool,
+    /// What to vary.
+    #[command(flatten)]
+    pub sweep: SweepArgs,
 }
 
 impl RunArgs {
@@ -137,6 +141,9 @@ pub struct SimArgs {
     /// How long to measure, in virtual time, instead of the scenario's own duration
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
+    /// What to vary.
+    #[command(flatten)]
+    pub sweep: SweepArgs,
 }
 
 impl SimArgs {
@@ -277,6 +284,8 @@ mod tests {
         assert_eq!(kind("run x --duration 10"), ErrorKind::ValueValidation);
         assert_eq!(kind("run x --pcap f --pcap-snap 0"), ErrorKind::ValueValidation);
         assert_eq!(kind("run x --pcap-count 5"), ErrorKind::MissingRequiredArgument);
+        assert_eq!(kind("run x --sweep a"), ErrorKind::ValueValidation);
+        assert_eq!(kind("sim x --repeat 0"), ErrorKind::ValueValidation);
         assert_eq!(kind("-v -q check x"), ErrorKind::ArgumentConflict);
         assert_eq!(kind("--version"), ErrorKind::DisplayVersion);
     }

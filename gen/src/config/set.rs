@@ -3,6 +3,7 @@
 use super::error::{Place, ScenarioError, suggest};
 use super::limits;
 use super::source::{KeyPath, Seg, Source, line_column};
+use std::fmt;
 use std::str::FromStr;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Key, Table, TableLike, Value};
 
@@ -21,6 +22,13 @@ impl Override {
     /// `path` is as in `--set`; `value` is TOML, or text where it is not.
     pub fn new(path: &str, value: &str, option: String) -> Override {
         Override { path: path.to_owned(), value: value.to_owned(), option }
+    }
+}
+
+/// As `--set` takes it.
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path, self.value)
     }
 }
 

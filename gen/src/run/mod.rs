@@ -15,10 +15,11 @@ pub(crate) use judges::{judges, longest_hold};
 pub use ports::list_ports;
 
 use crate::cli::RunArgs;
-use crate::config::{Scenario, ScenarioError, validate_cores};
+use crate::config::{Place, Scenario, ScenarioError, validate_cores};
 use crate::machine;
 use crate::plan::Memory;
 use crate::report;
+use crate::sweep::{self, Job};
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -32,6 +33,21 @@ pub struct EnvironmentError(pub String);
 /// # Errors
 /// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: nothing was run.
 pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
+    if args.sweep.is_wanted() {
+        if args.pcap.file.is_some() {
+            let text = "records one run: leave --sweep and --repeat out".to_owned();
+            return Err(ScenarioError { place: Place::Option("--pcap".to_owned()), text }.into());
+        }
+        return sweep::sweep(&Job {
+            mode: sweep::Mode::Run,
+            file: &args.scenario.file,
+            changes: &args.overrides(),
+            args: &args.sweep,
+            out: args.out.as_deref(),
+            json: args.json,
+            quiet,
+        });
+    }
     let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
     if scenario.fabric.is_some() {
         let text = "[fabric]: hosts and switches exist in virtual time only: rocegen sim".to_owned();

@@ -15,6 +15,7 @@ use crate::cli::SimArgs;
 use crate::config::Scenario;
 use crate::plan::Memory;
 use crate::report::{self, Outputs};
+use crate::sweep::{self, Job};
 use crate::{machine, run::EnvironmentError};
 use anyhow::Result;
 use std::path::Path;
@@ -25,6 +26,17 @@ use std::process::ExitCode;
 /// # Errors
 /// A [`crate::config::ScenarioError`] or an [`EnvironmentError`]: nothing was simulated.
 pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
+    if args.sweep.is_wanted() {
+        return sweep::sweep(&Job {
+            mode: sweep::Mode::Sim,
+            file: &args.scenario.file,
+            changes: &args.overrides(),
+            args: &args.sweep,
+            out: args.out.as_deref(),
+            json: args.json,
+            quiet,
+        });
+    }
     let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
     if let Some(available) = machine::available_memory()
         && !build::headers_only(&scenario)

@@ -16,11 +16,13 @@ pub(super) struct Axis {
     pub(super) form: Form,
     /// Where it ends, if not with the data.
     pub(super) ends: (Option<f64>, Option<f64>),
+    /// What is written along it, and where; round figures where empty.
+    pub(super) labels: Vec<(f64, String)>,
 }
 
 impl Axis {
     pub(super) fn linear(name: &str, form: Form) -> Axis {
-        Axis { name: name.to_owned(), log: false, form, ends: (None, None) }
+        Axis { name: name.to_owned(), log: false, form, ends: (None, None), labels: Vec::new() }
     }
 
     pub(super) fn log(name: &str, form: Form) -> Axis {
@@ -55,6 +57,8 @@ pub(super) struct Series {
     pub(super) kind: Kind,
     pub(super) dashed: bool,
     pub(super) points: Vec<(f64, Option<f64>)>,
+    /// From where to where the figure of a point goes, where it is one of many.
+    pub(super) spread: Vec<(f64, f64, f64)>,
 }
 
 /// A picture.
@@ -93,7 +97,7 @@ impl Scale {
 impl Chart {
     /// The picture with its title, legend and figures for the script; `None` where there is nothing to draw.
     pub(super) fn html(&self) -> Option<String> {
-        let (x, y) = (self.bounds(&self.x, |p| Some(p.0))?, self.bounds(&self.y, |p| p.1)?);
+        let (x, y) = self.all_bounds()?;
         let mut out = format!("<figure class=\"chart{}\">\n", if self.full { " full" } else { "" });
         let _ = write!(out, "<figcaption><h3>{}</h3>", esc(&self.title));
         if !self.note.is_empty() {
@@ -115,6 +119,16 @@ impl Chart {
         let _ = write!(out, "<script type=\"application/json\">{}</script>", self.data());
         out.push_str("</figure>\n");
         Some(out)
+    }
+
+    fn all_bounds(&self) -> Option<((f64, f64), (f64, f64))> {
+        let (mut x, y) = (self.bounds(&self.x, |p| Some(p.0))?, self.bounds(&self.y, |p| p.1)?);
+        if !self.x.labels.is_empty() && !self.x.log {
+            // What stands side by side has air at both ends.
+            let air = (x.1 - x.0) * 0.06;
+            x = (x.0 - air, x.1 + air);
+        }
+        Some((x, y))
     }
 
     fn bounds(&self, axis: &Axis, of: impl Fn(&(f64, Option<f64>)) -> Option<f64>) -> Option<(f64, f64)> {
@@ -176,8 +190,19 @@ impl Chart {
                 esc(label)
             );
         }
-        for v in &x_ticks {
+        let marks: Vec<(f64, String)> = match self.x.labels.is_empty() {
+            true => x_ticks.iter().map(|v| (*v, self.x.form.write(*v))).collect(),
+            false => self.x.labels.clone(),
+        };
+        let mut free = f64::NEG_INFINITY;
+        for (v, label) in &marks {
             let at = across.place(*v);
+            let half = label.chars().count() as f64 * 3.4;
+            // Labels that would lie on others are left out.
+            let label = if at - half < free { "" } else { label.as_str() };
+            if !label.is_empty() {
+                free = at + half + 4.0;
+            }
             // The last label stays inside.
             let anchor = if at > w - 26.0 { "t e" } else { "t m" };
             let x = if anchor == "t e" { w - 2.0 } else { at };
@@ -186,7 +211,7 @@ impl Chart {
                 "<path class=\"x\" d=\"M{at:.1} {:.1}v4\"/><text class=\"{anchor}\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
                 h - bottom,
                 h - bottom + 17.0,
-                esc(&self.x.form.write(*v))
+                esc(label)
             );
         }
         let _ = writeln!(
@@ -243,6 +268,10 @@ impl Chart {
 impl Series {
     fn draw(&self, out: &mut String, across: &Scale, up: &Scale) {
         let class = self.colour % COLOURS;
+        for (x, low, high) in &self.spread {
+            let (x, low, high) = (across.place(*x), up.place(*low), up.place(*high));
+            let _ = writeln!(out, "<path class=\"w c{class}\" d=\"M{x:.1} {low:.1}V{high:.1}\"/>");
+        }
         let dash = if self.dashed { " dash" } else { "" };
         if self.kind == Kind::Bars {
             let floor = up.place(up.low);
@@ -311,6 +340,50 @@ pub(super) fn ticks(axis: &Axis, (low, high): (f64, f64), wanted: usize) -> Vec<
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
     (first..=last).map(|i| i as f64 * step).collect()
+}
+
+/// Charts side by side in a file of their own, light or dark as its reader is.
+pub(super) fn picture(title: &str, charts: &[Chart]) -> Option<String> {
+    const PANEL: (f64, f64) = (520.0, 280.0);
+    let drawn: Vec<(&Chart, _)> = charts.iter().filter_map(|c| Some((c, c.all_bounds()?))).collect();
+    let series = &drawn.first()?.0.series;
+    let rows = if series.len() > 1 { series.len().div_ceil(4) } else { 0 };
+    let (w, h) = (PANEL.0 * drawn.len() as f64 + 24.0, PANEL.1 + 76.0 + 20.0 * rows as f64);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" \
+         font-family=\"system-ui,sans-serif\">\n<style>{}</style>\n<rect class=\"page\" width=\"{w}\" height=\"{h}\"/>\n\
+         <text class=\"h\" x=\"14\" y=\"26\">{}</text>\n",
+        include_str!("picture.css"),
+        esc(title)
+    );
+    for (i, (chart, (x, y))) in drawn.iter().enumerate() {
+        let left = 12.0 + PANEL.0 * i as f64;
+        let _ = write!(
+            out,
+            "<text class=\"h2\" x=\"{:.0}\" y=\"52\">{}</text>\n<svg x=\"{left:.0}\" y=\"60\" width=\"{}\" height=\"{}\">\n",
+            left + 2.0,
+            esc(&chart.title),
+            PANEL.0,
+            PANEL.1
+        );
+        chart.svg(&mut out, "wide", PANEL, *x, *y);
+        out.push_str("</svg>\n");
+    }
+    if rows != 0 {
+        for (i, s) in series.iter().enumerate() {
+            let (x, y) = (14.0 + 260.0 * (i % 4) as f64, PANEL.1 + 76.0 + 20.0 * (i / 4) as f64);
+            let _ = writeln!(
+                out,
+                "<path class=\"l c{}\" d=\"M{x} {y}h18\"/><text class=\"a\" x=\"{}\" y=\"{}\">{}</text>",
+                s.colour % COLOURS,
+                x + 24.0,
+                y + 4.0,
+                esc(&s.name)
+            );
+        }
+    }
+    out.push_str("</svg>\n");
+    Some(out)
 }
 
 /// A stage of something, from its median to its longest, on a logarithmic axis of time.
@@ -403,6 +476,7 @@ mod tests {
                 kind: Kind::Line,
                 dashed: false,
                 points,
+                spread: Vec::new(),
             }],
             reference: None,
             full: false,

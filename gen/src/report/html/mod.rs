@@ -4,12 +4,16 @@
 
 mod chart;
 mod pictures;
+mod sweep;
 mod tables;
 mod text;
 
 use serde_json::Value;
 use std::fmt::Write;
-use text::{count, esc, float, list, number, time, whole, word};
+pub use sweep::{sweep_page, sweep_picture};
+pub(crate) use text::{word, words};
+
+use text::{count, esc, float, list, number, time, whole};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -35,7 +39,7 @@ pub fn page(result: &Value, scenario: &str) -> String {
     if !scenario.is_empty() {
         out += &tables::section("Scenario", &format!("<pre>{}</pre>\n", esc(scenario.trim_end())));
     }
-    end_of(&mut out, result);
+    end_of(&mut out, "All figures of this page are in result.json.");
     out
 }
 
@@ -49,30 +53,36 @@ fn head_of(title: &str) -> String {
     )
 }
 
-fn end_of(out: &mut String, result: &Value) {
+fn end_of(out: &mut String, said: &str) {
+    let version = env!("CARGO_PKG_VERSION");
     let _ = write!(
         out,
-        "<footer>rocegen {}. All figures of this page are in result.json.</footer>\n</main>\n\
-         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        esc(word(result, "/environment/rocegen"))
+        "<footer>rocegen {version}. {}</footer>\n</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        esc(said)
     );
 }
 
-fn header(out: &mut String, result: &Value, name: &str, scenario: &str) {
-    let verdict = word(result, "/verdict");
+/// The verdict, with a sign that needs no colour.
+fn verdict_of(verdict: &str) -> String {
     let mark = match verdict {
         "pass" => "M3 10l5 5 9-11",
         "fail" => "M4 4l12 12M16 4L4 16",
         _ => "M6 4v12M14 4v12",
     };
+    let verdict = esc(verdict);
+    format!(
+        "<div class=\"verdict {verdict}\"><svg viewBox=\"0 0 20 20\" aria-hidden=\"true\"><path d=\"{mark}\"/></svg>\
+         {verdict}</div>"
+    )
+}
+
+fn header(out: &mut String, result: &Value, name: &str, scenario: &str) {
     let _ = write!(
         out,
-        "<header><div class=\"top\"><div><p class=\"kicker\">rocegen {}</p><h1>{}</h1></div>\
-         <div class=\"verdict {}\"><svg viewBox=\"0 0 20 20\" aria-hidden=\"true\"><path d=\"{mark}\"/></svg>{}</div></div>",
-        if is_virtual(result) { "simulation" } else { "run" },
+        "<header><div class=\"top\"><div><p class=\"kicker\">rocegen {}</p><h1>{}</h1></div>{}</div>",
+        if is_virtual(result) { "sim" } else { "run" },
         esc(name),
-        esc(verdict),
-        esc(verdict)
+        verdict_of(word(result, "/verdict"))
     );
     let lede = said_first(scenario);
     if !lede.is_empty() {

@@ -69,7 +69,14 @@ impl<'v> Over<'v> {
     fn series(&self, line: &Value, index: usize, key: &str, kind: Kind) -> Series {
         let values = list(line, &format!("/{key}"));
         let points = self.at.iter().zip(values).map(|(x, y)| (*x, y.as_f64())).collect();
-        Series { name: word(line, "/name").to_owned(), colour: index, kind, dashed: false, points }
+        Series {
+            name: word(line, "/name").to_owned(),
+            colour: index,
+            kind,
+            dashed: false,
+            points,
+            spread: Vec::new(),
+        }
     }
 
     fn note(&self, what: &str) -> String {
@@ -171,7 +178,14 @@ impl<'v> Over<'v> {
             note: self.note(&format!("{what}, all flows")),
             x: self.axis(),
             y: Axis::linear("in each span", Form::Plain).from(0.0),
-            series: vec![Series { name: title.to_owned(), colour, kind: Kind::Bars, dashed: false, points }],
+            series: vec![Series {
+                name: title.to_owned(),
+                colour,
+                kind: Kind::Bars,
+                dashed: false,
+                points,
+                spread: Vec::new(),
+            }],
             reference: None,
             full: false,
         }
@@ -205,7 +219,14 @@ fn percentiles(result: &Value) -> Option<String> {
                 let last = (count as f64).log10().max(points.last().map_or(0.0, |p| p.0) + 0.02);
                 points.push((last, Some(max.max(1.0))));
             }
-            Series { name: word(f, "/name").to_owned(), colour: i, kind: Kind::Line, dashed: false, points }
+            Series {
+                name: word(f, "/name").to_owned(),
+                colour: i,
+                kind: Kind::Line,
+                dashed: false,
+                points,
+                spread: Vec::new(),
+            }
         })
         .collect();
     let end = series.iter().filter_map(|s| s.points.last()).map(|p| p.0).fold(1.0, f64::max);
@@ -244,7 +265,14 @@ fn completions(result: &Value) -> Option<String> {
             let points: Vec<_> = bins.iter().filter_map(point).collect();
             if !points.is_empty() {
                 let name = format!("{} {name}", word(flow, "/name"));
-                series.push(Series { name, colour: i, kind: Kind::Marked, dashed, points });
+                series.push(Series {
+                    name,
+                    colour: i,
+                    kind: Kind::Marked,
+                    dashed,
+                    points,
+                    spread: Vec::new(),
+                });
             }
         }
     }

@@ -30,7 +30,10 @@
       function show(event) {
         var r = svg.getBoundingClientRect(), scale = r.width / svg.viewBox.baseVal.width;
         var at = (event.clientX - r.left) / scale, best = -1, far = Infinity;
-        data.x.forEach(function (x, i) { var d = Math.abs(place(x) - at); if (d < far) { far = d; best = i; } });
+        data.x.forEach(function (x, i) {
+          if (data.s.every(function (s) { return s[2][i] === null; })) return;
+          var d = Math.abs(place(x) - at); if (d < far) { far = d; best = i; }
+        });
         if (best < 0 || at < box[0] - 12 || at > box[2] + 12) return hide();
         var px = place(data.x[best]);
         svg.querySelector(".cursor").setAttribute("d", "M" + px + " " + box[1] + "V" + box[3]);

@@ -118,8 +118,13 @@ pub(super) fn percentile(p: f64) -> String {
 }
 
 /// The text at a place of the result; empty where there is none.
-pub(super) fn word<'v>(v: &'v Value, pointer: &str) -> &'v str {
+pub(crate) fn word<'v>(v: &'v Value, pointer: &str) -> &'v str {
     v.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The sentences at a place of the result.
+pub(crate) fn words(v: &Value, pointer: &str) -> Vec<String> {
+    list(v, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The number at a place of the result.
