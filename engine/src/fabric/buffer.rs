@@ -1,6 +1,7 @@
 //! The shared buffer of a switch.
 
 use super::packet::Priority;
+use prefetch_index::prefetch_index;
 
 /// How the buffer of a switch is divided.
 ///
@@ -137,6 +138,12 @@ impl Buffer {
         group.shared -= shared;
         group.reserved -= len - headroom - shared;
         self.shared_used -= shared;
+    }
+
+    /// Fetches what a packet that comes by `port` is accounted in.
+    #[inline]
+    pub(super) fn fetch(&self, port: usize, priority: Priority) {
+        prefetch_index(&self.groups[port][..], priority.index());
     }
 
     /// Whether the port that sends to `port` has to stop.

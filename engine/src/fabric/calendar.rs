@@ -3,31 +3,32 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// log2 of the picoseconds of a slot: about the time between two events of a few hundred busy ports.
-const SLOT_SHIFT: u32 = 11;
+/// log2 of the picoseconds of a slot: some ten events of a few hundred busy ports.
+const SLOT_SHIFT: u32 = 12;
 /// log2 of the slots; together they reach 67 us, further than most packets are under way.
-const SLOT_BITS: u32 = 15;
+const SLOT_BITS: u32 = 14;
 const SLOTS: usize = 1 << SLOT_BITS;
 const WORDS: usize = SLOTS / 64;
+/// Events of a block: as many of 12 bytes as fill a line of the cache.
+const BLOCK: usize = 5;
 const NONE: u32 = u32::MAX;
 
 /// Events by time, those of one time in the order in which they were made.
 ///
-/// Times are picoseconds.  What is due soon lies in a ring of slots of 2 ns and is sorted when its
-/// slot's turn has come; what is due later waits in a heap.  Both ways cost the same few dozen
-/// instructions whether ten events are pending or a hundred thousand.  Once it has grown it
-/// allocates nothing.
+/// Times are picoseconds.  What is due soon lies in a ring of slots of 4 ns, each a list of small
+/// blocks, and is sorted when its slot's turn has come; what is due later waits in a heap.  Both ways
+/// cost the same few dozen instructions whether ten events are pending or a hundred thousand.  Once
+/// it has grown it allocates nothing.
 #[derive(Debug)]
 pub struct Calendar<T> {
-    heads: Box<[u32]>,
+    slots: Box<[SlotHead]>,
     /// Which slots have events, and which words of that.
     occupied: Box<[u64]>,
     words: [u64; WORDS / 64],
-    nodes: Vec<Node<T>>,
+    blocks: Vec<Block<T>>,
     free: u32,
-    /// The events of the present slot and of any time before it, in order from `next` on.
+    /// The events of the present slot, and of any time before it; the next one is the last.
     present: Vec<Entry<T>>,
-    next: usize,
     /// The present slot, counted from time zero.
     slot: u64,
     far: BinaryHeap<Reverse<Far<T>>>,
@@ -36,16 +37,24 @@ pub struct Calendar<T> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node<T> {
-    entry: Entry<T>,
-    next: u32,
+struct SlotHead {
+    /// The block that was begun last; it leads to those before it.
+    block: u32,
+    /// Events in that one.
+    filled: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block<T> {
+    entries: [Entry<T>; BLOCK],
+    before: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
-    at: u64,
-    /// The low bits of the number of events made before it: only ages near each other are compared.
-    age: u32,
+    /// Picoseconds from the beginning of the slot.
+    at: u32,
     what: T,
 }
 
@@ -79,13 +88,12 @@ impl<T> Ord for Far<T> {
 impl<T: Copy> Default for Calendar<T> {
     fn default() -> Calendar<T> {
         Calendar {
-            heads: vec![NONE; SLOTS].into_boxed_slice(),
+            slots: vec![SlotHead { block: NONE, filled: 0 }; SLOTS].into_boxed_slice(),
             occupied: vec![0; WORDS].into_boxed_slice(),
             words: [0; WORDS / 64],
-            nodes: Vec::new(),
+            blocks: Vec::new(),
             free: NONE,
             present: Vec::new(),
-            next: 0,
             slot: 0,
             far: BinaryHeap::new(),
             age: 0,
@@ -105,17 +113,19 @@ impl<T: Copy> Calendar<T> {
         self.len == 0
     }
 
-    /// `what` is due at `at`; at once when that is past.
+    /// `what` is due at `at`, which is not before any time that [`Calendar::pop_until`] told or, for lack
+    /// of events, was asked for.
     #[inline]
     pub fn push(&mut self, at: u64, what: T) {
-        self.age += 1;
         self.len += 1;
         let slot = at >> SLOT_SHIFT;
-        if slot <= self.slot {
-            self.insert_present(Entry { at, age: self.age as u32, what });
-        } else if slot - self.slot < SLOTS as u64 {
-            self.link(Entry { at, age: self.age as u32, what });
+        let ahead = slot.wrapping_sub(self.slot);
+        if ahead.wrapping_sub(1) < SLOTS as u64 - 1 {
+            self.link(at, what);
+        } else if slot <= self.slot {
+            self.insert_present(at, what);
         } else {
+            self.age += 1;
             self.far.push(Reverse(Far { at, age: self.age, what }));
         }
     }
@@ -123,22 +133,33 @@ impl<T: Copy> Calendar<T> {
     /// The next event, when it is due before or at `end`.
     #[inline]
     pub fn pop_until(&mut self, end: u64) -> Option<(u64, T)> {
-        if self.next == self.present.len() && !self.advance(end) {
+        if self.present.is_empty() && !self.advance(end) {
             return None;
         }
-        let Entry { at, what, .. } = *self.present.get(self.next)?;
+        let Entry { at, what } = *self.present.last()?;
+        let at = (self.slot << SLOT_SHIFT) + u64::from(at);
         if at > end {
             return None;
         }
-        self.next += 1;
+        self.present.pop();
         self.len -= 1;
         Some((at, what))
     }
 
+    /// Whether the events of a slot have all been taken, so that the next one is looked for.
+    #[inline]
+    pub fn is_through(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// The events of the present slot, the next one last.
+    #[inline]
+    pub fn present(&self) -> impl DoubleEndedIterator<Item = T> + '_ {
+        self.present.iter().map(|e| e.what)
+    }
+
     /// Makes the next slot with events the present one, unless it lies behind `end`.
-    fn advance(&mut self, end: u64) -> bool {
-        self.present.clear();
-        self.next = 0;
+    pub fn advance(&mut self, end: u64) -> bool {
         let far = || self.far.peek().map(|Reverse(f)| f.at >> SLOT_SHIFT);
         let Some(slot) = self.next_slot().or_else(far) else { return false };
         if slot > end >> SLOT_SHIFT {
@@ -151,7 +172,7 @@ impl<T: Copy> Calendar<T> {
                 break;
             }
             self.far.pop();
-            self.link(Entry { at: f.at, age: f.age as u32, what: f.what });
+            self.link(f.at, f.what);
         }
         self.collect();
         true
@@ -160,45 +181,50 @@ impl<T: Copy> Calendar<T> {
     /// Takes the events of the present slot out of the ring.
     fn collect(&mut self) {
         let index = self.slot as usize % SLOTS;
-        let mut at = core::mem::replace(&mut self.heads[index], NONE);
+        let SlotHead { block: mut at, mut filled } =
+            core::mem::replace(&mut self.slots[index], SlotHead { block: NONE, filled: 0 });
         self.occupied[index / 64] &= !(1 << (index % 64));
         if self.occupied[index / 64] == 0 {
             self.words[index / 4096] &= !(1 << (index / 64 % 64));
         }
+        // The newest comes first, since it is taken last.
         while at != NONE {
-            let node = &mut self.nodes[at as usize];
-            self.present.push(node.entry);
-            let next = core::mem::replace(&mut node.next, self.free);
+            let block = &mut self.blocks[at as usize];
+            self.present.extend(block.entries[..filled as usize].iter().rev());
+            filled = BLOCK as u32;
+            let before = core::mem::replace(&mut block.before, self.free);
             self.free = at;
-            at = next;
+            at = before;
         }
-        if self.present.len() > 1 {
-            // Counted from the next age on, round the circle of ages: the newest comes last.
-            let next = (self.age as u32).wrapping_add(1);
-            self.present.sort_unstable_by_key(|e| (e.at, e.age.wrapping_sub(next)));
-        }
+        sort(&mut self.present);
     }
 
     #[inline]
-    fn insert_present(&mut self, entry: Entry<T>) {
-        let later = self.present[self.next..].iter().rev().take_while(|e| e.at > entry.at).count();
-        self.present.insert(self.present.len() - later, entry);
+    fn insert_present(&mut self, at: u64, what: T) {
+        let at = at.saturating_sub(self.slot << SLOT_SHIFT) as u32;
+        let sooner = self.present.iter().rev().take_while(|e| e.at <= at).count();
+        self.present.insert(self.present.len() - sooner, Entry { at, what });
     }
 
     #[inline]
-    fn link(&mut self, entry: Entry<T>) {
-        let index = (entry.at >> SLOT_SHIFT) as usize % SLOTS;
-        let node = Node { entry, next: self.heads[index] };
-        let at = if self.free == NONE {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
+    fn link(&mut self, at: u64, what: T) {
+        let index = (at >> SLOT_SHIFT) as usize % SLOTS;
+        let entry = Entry { at: at as u32 & ((1 << SLOT_SHIFT) - 1), what };
+        let slot = &mut self.slots[index];
+        if slot.block != NONE && slot.filled < BLOCK as u32 {
+            self.blocks[slot.block as usize].entries[slot.filled as usize] = entry;
+            slot.filled += 1;
+            return;
+        }
+        let block = Block { entries: [entry; BLOCK], before: slot.block };
+        slot.filled = 1;
+        slot.block = self.free;
+        if self.free == NONE {
+            slot.block = self.blocks.len() as u32;
+            self.blocks.push(block);
         } else {
-            let at = self.free;
-            self.free = self.nodes[at as usize].next;
-            self.nodes[at as usize] = node;
-            at
-        };
-        self.heads[index] = at;
+            self.free = core::mem::replace(&mut self.blocks[slot.block as usize], block).before;
+        }
         self.occupied[index / 64] |= 1 << (index % 64);
         self.words[index / 4096] |= 1 << (index / 64 % 64);
     }
@@ -230,6 +256,23 @@ impl<T: Copy> Calendar<T> {
             group += 1;
         }
         None
+    }
+}
+
+/// The soonest last; what is due at one time stays in its order.
+#[inline]
+fn sort<T: Copy>(entries: &mut [Entry<T>]) {
+    if entries.len() > 64 {
+        return entries.sort_by_key(|e| Reverse(e.at));
+    }
+    for i in 1..entries.len() {
+        let entry = entries[i];
+        let mut to = i;
+        while to > 0 && entries[to - 1].at < entry.at {
+            entries[to] = entries[to - 1];
+            to -= 1;
+        }
+        entries[to] = entry;
     }
 }
 
@@ -283,6 +326,8 @@ mod tests {
                     if let Some(Reverse((at, _))) = want {
                         heap.pop();
                         now = at;
+                    } else if end != u64::MAX {
+                        now = end;
                     }
                 }
                 prop_assert_eq!(c.len(), heap.len());

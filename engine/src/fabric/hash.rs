@@ -7,6 +7,9 @@ use crate::wire::Gid;
 pub struct FlowHash(u64);
 
 impl FlowHash {
+    /// Of what belongs to no flow.
+    pub(super) const NONE: FlowHash = FlowHash(0);
+
     /// Of the five-tuple; protocol and destination port are the same for all RoCE, so the source
     /// port is all that tells the queue pairs of two hosts apart.
     #[inline]

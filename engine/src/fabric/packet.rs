@@ -1,6 +1,7 @@
 //! What the fabric knows of a packet, and where packets wait.
 
 use super::hash::FlowHash;
+use prefetch_index::prefetch_index;
 
 /// A priority, 0 ..= 7.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,28 +73,45 @@ pub struct Label {
     pub ce: bool,
 }
 
+impl Station {
+    /// No station: what goes there gets as far as a cable leads it.
+    pub const NOBODY: Station = Station(u32::MAX);
+}
+
+impl Label {
+    /// Of a packet of `len` bytes for nobody.
+    pub const fn of_nobody(len: u32) -> Label {
+        let (to, hash) = (Station::NOBODY, FlowHash::NONE);
+        Label { to, hash, len, priority: Priority::ALL[0], ect: false, ce: false }
+    }
+}
+
 pub(super) const NONE: u32 = u32::MAX;
 
-#[derive(Debug)]
-pub(super) struct Slot<F> {
+/// A packet under way: half a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub(super) struct Slot {
     pub(super) label: Label,
-    /// The port of the switch that it came in by.
-    pub(super) ingress: u32,
-    next: u32,
-    freight: Option<F>,
+    /// The port that it is on its way to or, in a switch, came in by.
+    pub(super) at: u32,
+    /// On a cable the port that it will leave by, once that was looked up; in a queue the next one.
+    pub(super) next: u32,
 }
 
 /// The packets under way; their slots are used again.
 #[derive(Debug)]
 pub(super) struct Arena<F> {
-    slots: Vec<Slot<F>>,
+    slots: Vec<Slot>,
+    /// By slot.
+    freight: Vec<Option<F>>,
     free: u32,
     live: usize,
 }
 
 impl<F> Arena<F> {
     pub(super) fn new() -> Arena<F> {
-        Arena { slots: Vec::new(), free: NONE, live: 0 }
+        Arena { slots: Vec::new(), freight: Vec::new(), free: NONE, live: 0 }
     }
 
     /// Packets in it.
@@ -103,22 +121,24 @@ impl<F> Arena<F> {
 
     #[inline]
     pub(super) fn put(&mut self, label: Label, freight: F) -> u32 {
-        let slot = Slot { label, ingress: NONE, next: NONE, freight: Some(freight) };
+        let slot = Slot { label, at: NONE, next: NONE };
         self.live += 1;
         if self.free == NONE {
             self.slots.push(slot);
+            self.freight.push(Some(freight));
             return self.slots.len() as u32 - 1;
         }
         let at = self.free;
         self.free = self.slots[at as usize].next;
         self.slots[at as usize] = slot;
+        self.freight[at as usize] = Some(freight);
         at
     }
 
     #[inline]
     pub(super) fn take(&mut self, at: u32) -> Option<(Label, F)> {
+        let freight = self.freight[at as usize].take()?;
         let slot = &mut self.slots[at as usize];
-        let freight = slot.freight.take()?;
         slot.next = self.free;
         self.free = at;
         self.live -= 1;
@@ -126,13 +146,26 @@ impl<F> Arena<F> {
     }
 
     #[inline]
-    pub(super) fn get(&self, at: u32) -> &Slot<F> {
+    pub(super) fn get(&self, at: u32) -> &Slot {
         &self.slots[at as usize]
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, at: u32) -> &mut Slot<F> {
+    pub(super) fn get_mut(&mut self, at: u32) -> &mut Slot {
         &mut self.slots[at as usize]
+    }
+
+    /// What a packet carries.
+    #[inline]
+    pub(super) fn freight(&self, at: u32) -> Option<&F> {
+        self.freight.get(at as usize)?.as_ref()
+    }
+
+    /// Fetches a packet into the cache.
+    #[inline]
+    pub(super) fn fetch(&self, at: u32) {
+        prefetch_index(&self.slots, at as usize);
+        prefetch_index(&self.freight, at as usize);
     }
 }
 
@@ -148,18 +181,17 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) const EMPTY: Queue = Queue { head: NONE, tail: NONE, frames: 0, bytes: 0 };
 
+    /// Appends the packet `at` of `len` bytes.
     #[inline]
-    pub(super) fn push<F>(&mut self, arena: &mut Arena<F>, at: u32) {
+    pub(super) fn push<F>(&mut self, arena: &mut Arena<F>, at: u32, len: u32) {
         if self.head == NONE {
             self.head = at;
         } else {
             arena.get_mut(self.tail).next = at;
         }
         self.tail = at;
-        let slot = arena.get_mut(at);
-        slot.next = NONE;
         self.frames += 1;
-        self.bytes += u64::from(slot.label.len);
+        self.bytes += u64::from(len);
     }
 
     #[inline]
@@ -169,10 +201,16 @@ impl Queue {
         }
         let at = self.head;
         let slot = arena.get(at);
-        self.head = slot.next;
+        self.head = if at == self.tail { NONE } else { slot.next };
         self.frames -= 1;
         self.bytes -= u64::from(slot.label.len);
         Some(at)
+    }
+
+    /// The packet at its head; nobody's number when it is empty.
+    #[inline]
+    pub(super) fn head(&self) -> u32 {
+        self.head
     }
 
     /// Bytes of the packet at its head.

@@ -7,9 +7,11 @@ use crate::fabric::{Impairment, Label, Network, Occurrence, PortId, Station, mar
 use crate::units::Instant;
 use crate::wire::Gid;
 use crate::worker::{Application, Flow, Worker};
+use core::slice::from_ref;
+use prefetch_index::prefetch_index;
 
-/// Frames that a host puts into its port ahead of time: the one that is being sent and the next.
-const AHEAD: usize = 2;
+/// Frames that a host puts into its port at a time.
+const AHEAD: usize = 4;
 /// Free frames that a port keeps; the others go to whoever needs them.
 const KEPT: usize = 64;
 /// What is set in the token of a wake that is for a crossing, not for a host.
@@ -155,20 +157,38 @@ impl<A: Application<SimPort>> World<A> {
     /// Lets everything happen that is due before or at `until`; it is `until` then.
     pub fn run_until(&mut self, until: Instant) {
         let end = until.as_nanos().saturating_mul(1000);
-        while let Some(what) = self.net.next(end) {
+        while let Some(what) = self.next(end) {
             self.take(what);
         }
     }
 
     /// Lets the next thing happen; `false` when there is none: nobody will ever do anything more.
     pub fn step(&mut self) -> bool {
-        match self.net.next(u64::MAX) {
+        match self.next(u64::MAX) {
             Some(what) => {
                 self.take(what);
                 true
             }
             None => false,
         }
+    }
+
+    /// What the network has to say next; hosts that will hear of something soon are looked at before.
+    #[inline]
+    fn next(&mut self, end_ps: u64) -> Option<Occurrence<SimFrame>> {
+        let World { net, hosts, owners, .. } = self;
+        net.next_foreseen(end_ps, |step, station, frame| {
+            let Some((host, endpoint)) = owners[station.0 as usize] else { return };
+            if step == 0 {
+                prefetch_index(&*hosts, host as usize);
+                prefetch_index(from_ref(&hosts[host as usize].wake_at), 0);
+                if let Some(frame) = frame {
+                    frame.fetch();
+                }
+            } else if let Some(endpoint) = hosts[host as usize].worker.endpoints().get(endpoint as usize) {
+                endpoint.fetch(step - 1, frame.map(crate::io::Frame::bytes));
+            }
+        })
     }
 
     fn crossing(&self, port: PortId) -> Option<&Crossing> {
@@ -217,7 +237,7 @@ impl<A: Application<SimPort>> World<A> {
 
     #[inline]
     fn room(&self, station: Station) -> usize {
-        AHEAD.saturating_sub(self.net.backlog(self.net.port_of(station)))
+        self.net.room(self.net.port_of(station), AHEAD)
     }
 
     /// One turn of a host's poll loop, or as many as it takes to read what has come.
@@ -250,17 +270,17 @@ impl<A: Application<SimPort>> World<A> {
         let host = &mut self.hosts[id as usize];
         let station = host.stations[endpoint];
         let port = host.worker.endpoints_mut()[endpoint].io_mut();
-        while let Some(frame) = port.outbox.pop_front() {
+        for frame in port.outbox.drain(..) {
             match station {
                 Some(station) => {
-                    let label = self.labeller.label(crate::io::Frame::bytes(&frame), frame.len());
+                    let bytes = crate::io::Frame::bytes(&frame);
+                    let label = self.labeller.label_from(station, bytes, frame.len());
                     self.net.send(station, label, frame);
                 }
                 None => self.pool.push(frame),
             }
         }
-        let backlog = station.map_or(AHEAD, |s| self.net.backlog(self.net.port_of(s)));
-        port.room = AHEAD.saturating_sub(backlog);
+        port.room = station.map_or(0, |s| self.net.room(self.net.port_of(s), AHEAD));
         while port.free.len() > KEPT {
             self.pool.extend(port.free.pop());
         }

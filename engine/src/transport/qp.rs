@@ -14,6 +14,8 @@ use crate::verbs::{
     WcOpcode,
 };
 use crate::wire::{Class, DropReason, Ecn, Gid, Kind, L1_OVERHEAD, MacAddr, Packet, Route, Slot, Template};
+use core::slice::from_ref;
+use prefetch_index::prefetch_index;
 
 /// What a queue pair is made with; it does not change in its life.
 #[derive(Clone, Copy, Debug)]
@@ -539,6 +541,38 @@ impl QueuePair {
         if let Some(conn) = self.conn.as_deref_mut() {
             self.requester.on_deadline(now, conn);
             self.after_requester(done);
+        }
+    }
+
+    /// Whether it has surely nothing to send: it only receives, and owes no answer.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self.state, QpState::Rtr | QpState::Rts)
+            && self.requester.outstanding() == 0
+            && self.cnps == 0
+            && !self.responder.has_output()
+    }
+
+    /// Fetches what taking or sending a packet will go over: first its own lines, then what they lead to.
+    #[inline]
+    pub(crate) fn fetch(&self, step: usize) {
+        if step == 0 {
+            prefetch_index(from_ref(&self.state), 0);
+            prefetch_index(from_ref(&self.own), 0);
+            prefetch_index(from_ref(&self.conn), 0);
+            prefetch_index(from_ref(&self.requester.sq), 0);
+            prefetch_index(from_ref(&self.requester.cursor), 0);
+            prefetch_index(from_ref(&self.requester.cc), 0);
+            return self.responder.fetch();
+        }
+        self.requester.fetch();
+        if let Some(conn) = &self.conn {
+            prefetch_index(from_ref(&conn.mtu), 0);
+            prefetch_index(from_ref(&conn.template), 0);
+            prefetch_index(from_ref(&conn.template), 1);
+            prefetch_index(from_ref(&conn.counters), 0);
+            prefetch_index(from_ref(&conn.counters.psns_sent), 0);
+            prefetch_index(from_ref(&conn.counters.rx_request_packets), 0);
         }
     }
 

@@ -13,6 +13,8 @@ use crate::verbs::{
     WcOpcode,
 };
 use crate::wire::{Aeth, ICRC_LEN, L1_OVERHEAD, Slot};
+use core::slice::from_ref;
+use prefetch_index::prefetch_index;
 
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -150,6 +152,17 @@ impl Requester {
         self.rnr_retry = attrs.rnr_retry;
         self.rnr_left = attrs.rnr_retry;
         self.max_reads = u32::from(attrs.max_rd_atomic);
+    }
+
+    /// Fetches what sending a packet will go over.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        if let Some(wqe) = self.sq.get(self.cursor) {
+            prefetch_index(from_ref(wqe), 0);
+        }
+        if let RateControl::Dcqcn(point) = &self.cc {
+            prefetch_index(from_ref(&**point), 0);
+        }
     }
 
     #[inline]

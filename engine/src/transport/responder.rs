@@ -10,6 +10,8 @@ use crate::verbs::{
     WcOpcode,
 };
 use crate::wire::{DropReason, Kind, Packet, Position, Slot, Syndrome};
+use core::slice::from_ref;
+use prefetch_index::prefetch_index;
 
 /// The longest message, as RETH may state it.
 const MAX_MESSAGE: u32 = 1 << 31;
@@ -82,6 +84,14 @@ impl Responder {
         self.out.start(usize::from(attrs.max_dest_rd_atomic));
         self.reorder =
             window.map(|n| Box::new(Reorder::new(n.clamp(1, Recovery::MAX_WINDOW), attrs.mtu, attrs.rq_psn)));
+    }
+
+    /// Fetches what taking a packet will go over.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        prefetch_index(from_ref(&self.epsn), 0);
+        prefetch_index(from_ref(&self.message), 0);
+        prefetch_index(from_ref(&self.out), 0);
     }
 
     #[inline]

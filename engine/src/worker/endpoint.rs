@@ -1,5 +1,6 @@
 //! An endpoint: one port, its queue pairs and its memory, on one worker.
 
+mod fetch;
 mod host;
 mod pauses;
 
@@ -340,6 +341,11 @@ impl<I: PacketIo> Endpoint<I> {
         &mut self.io
     }
 
+    #[inline]
+    pub(super) fn has_completions(&self) -> bool {
+        !self.cq.is_empty()
+    }
+
     /// The oldest completion or event.
     #[inline]
     pub(super) fn pop_completion(&mut self) -> Option<CqEntry> {
@@ -349,10 +355,18 @@ impl<I: PacketIo> Endpoint<I> {
     /// When it has something to do if no frame comes in: the past when it has more to send already.
     /// For who can sleep: what waits for room in the port, or for frames to fill, is left out.
     pub fn next_wake(&self) -> Option<Instant> {
-        let goes_on = self.batch.is_empty() && !self.ready.is_empty() && self.again != Instant::FAR;
-        let again = goes_on.then_some(self.again);
-        let pause = self.pause.as_ref().and_then(PausePoint::next_at);
-        [again, self.wheel.next_at(), pause, self.host_wake()].into_iter().flatten().min()
+        let goes_on = self.batch.is_empty() && !self.ready.is_empty();
+        let mut next = if goes_on { self.again } else { Instant::FAR };
+        if let Some(at) = self.wheel.next_at() {
+            next = next.min(at);
+        }
+        if let Some(at) = self.pause.as_ref().and_then(PausePoint::next_at) {
+            next = next.min(at);
+        }
+        if let Some(at) = self.host_wake() {
+            next = next.min(at);
+        }
+        (next != Instant::FAR).then_some(next)
     }
 
     /// Receives a burst; how many frames.
@@ -360,10 +374,13 @@ impl<I: PacketIo> Endpoint<I> {
     pub(super) fn receive(&mut self, now: Instant) -> usize {
         self.now = now;
         self.io.set_now(now);
-        let mut rx = ArrayVec::new();
+        let mut rx = ArrayVec::<I::Rx, BURST>::new();
         // First, or a port that always fills the burst would leave them no room.
         let crossed = if self.crossing.is_some() { self.receive_crossed(&mut rx) } else { 0 };
         let fresh = self.io.recv(&mut rx);
+        if rx.is_empty() {
+            return 0;
+        }
         self.counters.rx_packets += fresh as u64;
         let mut astray = ArrayVec::<(usize, u32), BURST>::new();
         for (i, frame) in rx.iter().enumerate() {
@@ -413,6 +430,11 @@ impl<I: PacketIo> Endpoint<I> {
         self.transmit_pause(now);
         if self.host.as_ref().is_some_and(|host| host.has_output()) {
             left -= self.transmit_host(left);
+        }
+        // Without a frame to fill nobody need be asked.
+        if looks > 0 && self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
+            self.no_memory = true;
+            looks = 0;
         }
         while looks > 0 {
             if left == 0 {
@@ -634,7 +656,7 @@ impl<I: PacketIo> Endpoint<I> {
                 self.wheel.arm(local, deadline);
             }
         }
-        if !slot.ready {
+        if !slot.ready && !qp.is_quiet() {
             slot.ready = true;
             self.ready.push_back(local);
             self.again = Instant::ZERO;

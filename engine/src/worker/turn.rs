@@ -121,8 +121,11 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
 
     /// When a turn is wanted if no frame comes in; see [`Endpoint::next_wake`].
     pub fn next_wake(&self) -> Option<Instant> {
-        let endpoints = self.endpoints.iter().filter_map(Endpoint::next_wake);
-        endpoints.chain(self.app.next_wake()).min()
+        let mut next = self.app.next_wake();
+        for wake in self.endpoints.iter().filter_map(Endpoint::next_wake) {
+            next = Some(next.map_or(wake, |at| at.min(wake)));
+        }
+        next
     }
 
     /// The endpoints.
@@ -152,6 +155,12 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
 
     #[inline]
     fn completions(&mut self, now: Instant, index: usize) {
+        if self.endpoints[index].has_completions() {
+            self.take_completions(now, index);
+        }
+    }
+
+    fn take_completions(&mut self, now: Instant, index: usize) {
         let endpoint = &mut self.endpoints[index];
         while let Some(entry) = endpoint.pop_completion() {
             match entry {

@@ -1,6 +1,7 @@
 //! The timer wheel: one timer per queue pair, rearmed lazily.
 
 use crate::units::Instant;
+use prefetch_index::prefetch_index;
 
 /// log2 of the nanoseconds of a tick.
 const TICK_SHIFT: u32 = 10;
@@ -52,6 +53,13 @@ impl TimerWheel {
         if n > self.timers.len() {
             self.timers.resize(n, idle);
         }
+    }
+
+    /// Fetches what is looked at in every turn.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        prefetch_index(core::slice::from_ref(&self.occupied), 0);
+        prefetch_index(core::slice::from_ref(&self.tick), 0);
     }
 
     /// Timers that are armed.

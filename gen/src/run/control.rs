@@ -606,7 +606,7 @@ pub(crate) fn flow_measures(
                 detail: gathered.flows.get(f).cloned().unwrap_or_default(),
                 origin: base.at,
                 gaps: end.gaps[f].since(&base.gaps[f]),
-                stages: last.stages[f],
+                stages: last.stages[f].clone(),
                 line_rate: facts[flow.data_from()].line_rate,
                 min_window_gbps: None,
                 peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),

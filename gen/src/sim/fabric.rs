@@ -83,7 +83,7 @@ pub(super) fn measure(
                 name: p.name.clone(),
                 to: p.to.clone(),
                 trunk: p.trunk,
-                counters: *net.counters(p.port),
+                counters: net.counters(p.port),
                 busy: Duration::from_nanos(busy / 1000),
                 elapsed,
                 paused: paused(p.port),

@@ -4,6 +4,7 @@ mod build;
 mod chart;
 mod cliff;
 mod fabric;
+mod pages;
 mod plot;
 mod sampler;
 mod world;
@@ -38,6 +39,7 @@ pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
         });
     }
     let scenario = Scenario::load(&args.scenario.file, &args.overrides())?;
+    pages::ask_for_large(&scenario, &args.scenario.file);
     if let Some(available) = machine::available_memory()
         && !build::headers_only(&scenario)
     {

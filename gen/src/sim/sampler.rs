@@ -79,7 +79,7 @@ impl Sampler {
         }
         let net = built.world.net();
         for (port, queue) in ports.iter().zip(&mut self.series.queues) {
-            let counters = &net.counters(port.port).priorities;
+            let counters = net.counters(port.port).priorities;
             queue.note(
                 number,
                 QueueState {

@@ -157,6 +157,8 @@ pub struct Network<F> {
     /// What dropped packets carried.
     scrap: Vec<F>,
     totals: Totals,
+    /// Whom something will be said to soon, and the packet that comes to it.
+    soon: Vec<(Station, u32)>,
 }
 
 impl<F> Default for Network<F> {
@@ -170,6 +172,7 @@ impl<F> Default for Network<F> {
             stations: Vec::new(),
             scrap: Vec::new(),
             totals: Totals::default(),
+            soon: Vec::new(),
         }
     }
 }
@@ -247,23 +250,21 @@ impl<F> Network<F> {
 
     /// Has [`Occurrence::Crossing`] tell of every packet that leaves by `port`.
     pub fn watch_crossings(&mut self, port: PortId) {
-        self.ports[port.0 as usize].judged = true;
+        let peer = self.peer(port);
+        self.ports[peer.0 as usize].judged = true;
     }
 
     /// What a port counted.
-    pub fn counters(&self, port: PortId) -> &PortCounters {
-        &self.ports[port.0 as usize].counters
+    pub fn counters(&self, port: PortId) -> PortCounters {
+        self.ports[port.0 as usize].counters()
     }
 
     /// How long the queues of `port` were paused, one after the other, until now.
     pub fn paused(&self, port: PortId, priority: Priority) -> Duration {
         let port = &self.ports[port.0 as usize];
-        let under_way = if port.paused & priority.bit() != 0 {
-            self.now - port.paused_since[priority.index()]
-        } else {
-            0
-        };
-        Duration::from_nanos((port.paused_ps[priority.index()] + under_way) / 1000)
+        let rare = &port.rare[priority.index()];
+        let under_way = if port.paused & priority.bit() != 0 { self.now - rare.paused_since } else { 0 };
+        Duration::from_nanos((rare.paused_ps + under_way) / 1000)
     }
 
     /// Whether some priority of a port may not be sent now.
@@ -273,7 +274,7 @@ impl<F> Network<F> {
 
     /// Bytes that wait at a port.
     pub fn queued(&self, port: PortId, priority: Priority) -> u64 {
-        self.ports[port.0 as usize].queues[priority.index()].bytes
+        self.ports[port.0 as usize].lanes[priority.index()].queue.bytes
     }
 
     /// Frames that wait at a port or are just being sent.
@@ -281,6 +282,14 @@ impl<F> Network<F> {
     pub fn backlog(&self, port: PortId) -> usize {
         let port = &self.ports[port.0 as usize];
         port.frames as usize + usize::from(port.busy_until > self.now)
+    }
+
+    /// How many frames a host may hand to its port, which is to hold at most `ahead`: none while it
+    /// sends, so that they come in batches and the line is busy all the same.
+    #[inline]
+    pub fn room(&self, port: PortId, ahead: usize) -> usize {
+        let port = &self.ports[port.0 as usize];
+        if port.busy_until > self.now { 0 } else { ahead.saturating_sub(port.frames as usize) }
     }
 
     /// Bytes in the buffer of a switch: now, and at most.
@@ -308,7 +317,7 @@ impl<F> Network<F> {
                 let spec = &switch.spec;
                 port.owner = index;
                 port.local = switch.ports.len() as u32;
-                port.service = spec.service;
+                port.serve(spec.service);
                 port.dice.0 = mix(spec.seed ^ u64::from(port.local) << 40 ^ u64::from(index) << 20);
                 if let Some(marking) = &spec.marking {
                     port.marked = marking.priorities;

@@ -1,11 +1,15 @@
 //! How packets move.
 
 use super::port::HOST;
-use super::{Network, PortId};
+use super::{Network, PortId, Switch};
 use crate::fabric::buffer::NoRoom;
-use crate::fabric::packet::{Label, Priority, Station};
+use crate::fabric::packet::{Label, NONE, Priority, Station};
 use crate::units::Instant;
 use crate::wire::MIN_FRAME;
+use prefetch_index::prefetch_index;
+
+/// How often [`Network::next_foreseen`] tells of what is to come.
+const STEPS: usize = 4;
 
 /// Something that a host has to know.
 #[derive(Debug)]
@@ -29,7 +33,7 @@ pub enum Occurrence<F> {
         /// What it carries.
         freight: F,
     },
-    /// A host's port has sent a packet.
+    /// A host's port has sent a packet and has none that it may send now.
     Sent {
         /// Which.
         station: Station,
@@ -40,8 +44,8 @@ pub enum Occurrence<F> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A packet is at the end of the cable, at this port.
-    Arrive { port: u32, packet: u32 },
+    /// A packet is at the end of the cable, at the port that its slot names.
+    Arrive { packet: u32 },
     /// A port has sent what it was sending.
     Free { port: u32 },
     /// A pause frame is there: priorities to stop, and to go on with.
@@ -54,6 +58,18 @@ pub(super) enum Event {
     Watch { port: u32, priority: u8 },
     /// For the hosts.
     Wake { token: u32 },
+}
+
+impl Switch {
+    /// The port by which a packet leaves it; nobody's number where there is none.
+    #[inline]
+    fn way(&self, label: &Label) -> u32 {
+        match self.routes.get(label.to.0 as usize) {
+            None | Some((_, 0)) => NONE,
+            Some((first, 1)) => self.ways[*first as usize],
+            Some((first, n)) => self.ways[(first + label.hash.pick(self.spec.seed, *n)) as usize],
+        }
+    }
 }
 
 impl<F> Network<F> {
@@ -86,7 +102,7 @@ impl<F> Network<F> {
         self.totals.sent += 1;
         let port = self.stations[from.0 as usize];
         let packet = self.arena.put(label, freight);
-        self.enqueue(port, packet);
+        self.enqueue(port, packet, label.priority, label.len);
     }
 
     /// Lets a packet go on that has crossed a watched cable after `port`; also one that was not there
@@ -113,7 +129,7 @@ impl<F> Network<F> {
         }
         p.asserted ^= priority.bit();
         p.due |= priority.bit();
-        p.counters.priorities[priority.index()].pauses_sent += u64::from(on);
+        p.rare(priority).counters.pauses_sent += u64::from(on);
         self.kick(port);
     }
 
@@ -127,21 +143,39 @@ impl<F> Network<F> {
     /// `end_ps` afterwards.
     #[inline]
     pub fn next(&mut self, end_ps: u64) -> Option<Occurrence<F>> {
-        while let Some((at, event)) = self.calendar.pop_until(end_ps) {
+        self.next_foreseen(end_ps, |_, _, _| ())
+    }
+
+    /// The same; `foresee` is told ahead of time whom something will be said to, and what will come to
+    /// it: a chance to fetch into the cache what it will touch.  It is told four times, each time
+    /// of everyone: what one step has fetched leads the next one on.
+    #[inline]
+    pub fn next_foreseen(
+        &mut self,
+        end_ps: u64,
+        mut foresee: impl FnMut(usize, Station, Option<&F>),
+    ) -> Option<Occurrence<F>> {
+        loop {
+            if self.calendar.is_through() {
+                if !self.calendar.advance(end_ps) {
+                    break;
+                }
+                self.look_ahead(&mut foresee);
+            }
+            let Some((at, event)) = self.calendar.pop_until(end_ps) else { break };
             self.now = at;
             match event {
-                Event::Arrive { port, packet } => {
-                    if let Some(told) = self.arrive(port, packet) {
+                Event::Arrive { packet } => {
+                    if let Some(told) = self.arrive(packet) {
                         return Some(told);
                     }
                 }
                 Event::Free { port } => {
-                    let p = &mut self.ports[port as usize];
-                    p.free_pending = false;
-                    let host = (p.owner == HOST).then_some(Station(p.local));
+                    self.ports[port as usize].free_pending = false;
                     self.start(port);
-                    if let Some(station) = host {
-                        return Some(Occurrence::Sent { station });
+                    let p = &self.ports[port as usize];
+                    if p.owner == HOST && p.busy_until <= at {
+                        return Some(Occurrence::Sent { station: Station(p.local) });
                     }
                 }
                 Event::Pause { port, on, off } => self.on_pause(port, on, off),
@@ -157,10 +191,63 @@ impl<F> Network<F> {
         None
     }
 
+    /// Fetches into the cache what the events of a slot will need, step by step: the waits for memory of
+    /// all events overlap.
+    fn look_ahead(&mut self, foresee: &mut impl FnMut(usize, Station, Option<&F>)) {
+        for event in self.calendar.present() {
+            match event {
+                Event::Arrive { packet } => self.arena.fetch(packet),
+                Event::Free { port } => prefetch_index(&self.ports, port as usize),
+                _ => {}
+            }
+        }
+        for event in self.calendar.present() {
+            match event {
+                Event::Arrive { packet } => prefetch_index(&self.ports, self.arena.get(packet).at as usize),
+                Event::Free { port } => self.ports[port as usize].fetch_waiting(),
+                _ => {}
+            }
+        }
+        self.soon.clear();
+        for event in self.calendar.present() {
+            match event {
+                Event::Arrive { packet } => {
+                    let slot = self.arena.get_mut(packet);
+                    let p = &self.ports[slot.at as usize];
+                    if p.owner == HOST {
+                        self.soon.push((Station(p.local), packet));
+                    } else if !p.judged {
+                        let switch = &self.switches[p.owner as usize];
+                        slot.next = switch.way(&slot.label);
+                        switch.buffer.fetch(p.local as usize, slot.label.priority);
+                        if let Some(egress) = self.ports.get(slot.next as usize) {
+                            egress.fetch(slot.label.priority);
+                        }
+                    }
+                }
+                Event::Free { port } => {
+                    let p = &self.ports[port as usize];
+                    if let Some(priority) = p.first_waiting() {
+                        self.arena.fetch(p.lanes[priority].queue.head());
+                    } else if p.owner == HOST {
+                        self.soon.push((Station(p.local), NONE));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for step in 0..STEPS {
+            for (station, packet) in &self.soon {
+                foresee(step, *station, self.arena.freight(*packet));
+            }
+        }
+    }
+
     #[inline]
-    fn arrive(&mut self, port: u32, packet: u32) -> Option<Occurrence<F>> {
+    fn arrive(&mut self, packet: u32) -> Option<Occurrence<F>> {
+        let port = self.arena.get(packet).at;
         let p = &self.ports[port as usize];
-        if self.ports[p.peer as usize].judged {
+        if p.judged {
             let from = PortId(p.peer);
             let (label, freight) = self.arena.take(packet)?;
             self.totals.crossed += 1;
@@ -180,35 +267,29 @@ impl<F> Network<F> {
     #[inline]
     fn forward(&mut self, port: u32, packet: u32) {
         let slot = self.arena.get_mut(packet);
-        slot.ingress = port;
-        let Label { to, hash, len, priority, .. } = slot.label;
+        slot.at = port;
         let ingress = &self.ports[port as usize];
         let (local, owner) = (ingress.local as usize, ingress.owner);
         let switch = &mut self.switches[owner as usize];
-        let (first, ways) = switch.routes.get(to.0 as usize).copied().unwrap_or_default();
-        let way = match ways {
-            0 => {
-                self.ports[port as usize].counters.no_route += 1;
-                return self.drop_packet(packet);
-            }
-            1 => first,
-            n => first + hash.pick(switch.spec.seed, n),
+        let egress = if slot.next == NONE { switch.way(&slot.label) } else { slot.next };
+        let (len, priority) = (slot.label.len, slot.label.priority);
+        let Some(queue) = self.ports.get(egress as usize) else {
+            self.ports[port as usize].no_route += 1;
+            return self.drop_packet(packet);
         };
-        let egress = switch.ways[way as usize];
-        let queue = &self.ports[egress as usize];
-        let (queued, dropping) = (queue.queues[priority.index()].bytes, queue.dropping);
+        let (queued, dropping) = (queue.lanes[priority.index()].queue.bytes, queue.dropping);
         if dropping & priority.bit() != 0 {
-            self.ports[egress as usize].counters.priorities[priority.index()].watchdog_dropped += 1;
+            self.ports[egress as usize].rare(priority).counters.watchdog_dropped += 1;
             return self.drop_packet(packet);
         }
         match switch.buffer.admit(local, priority, u64::from(len), queued) {
             Ok(()) => {}
             Err(NoRoom::Tail) => {
-                self.ports[egress as usize].counters.priorities[priority.index()].tail_dropped += 1;
+                self.ports[egress as usize].rare(priority).counters.tail_dropped += 1;
                 return self.drop_packet(packet);
             }
             Err(NoRoom::Headroom) => {
-                self.ports[port as usize].counters.priorities[priority.index()].headroom_dropped += 1;
+                self.ports[port as usize].rare(priority).counters.headroom_dropped += 1;
                 return self.drop_packet(packet);
             }
         }
@@ -219,20 +300,18 @@ impl<F> Network<F> {
             let p = &mut self.ports[port as usize];
             p.asserted |= priority.bit();
             p.due |= priority.bit();
-            p.counters.priorities[priority.index()].pauses_sent += 1;
+            p.rare(priority).counters.pauses_sent += 1;
             self.kick(port);
         }
-        self.enqueue(egress, packet);
+        self.enqueue(egress, packet, priority, len);
     }
 
     #[inline]
-    fn enqueue(&mut self, port: u32, packet: u32) {
+    fn enqueue(&mut self, port: u32, packet: u32, priority: Priority, len: u32) {
         let p = &mut self.ports[port as usize];
-        let priority = self.arena.get(packet).label.priority;
-        let queue = &mut p.queues[priority.index()];
-        queue.push(&mut self.arena, packet);
-        let peak = &mut p.counters.priorities[priority.index()].peak;
-        *peak = (*peak).max(queue.bytes);
+        let lane = &mut p.lanes[priority.index()];
+        lane.queue.push(&mut self.arena, packet, len);
+        lane.peak = lane.peak.max(lane.queue.bytes);
         p.waiting |= priority.bit();
         p.frames += 1;
         self.kick(port);
@@ -262,28 +341,30 @@ impl<F> Network<F> {
             return;
         }
         let arena = &mut self.arena;
-        let q = p.scheduler.pick(&p.service, ready, |q| p.queues[q].head_len(arena));
-        let Some(packet) = p.queues[q].pop(arena) else { return };
-        let left = p.queues[q].bytes;
-        if p.queues[q].frames == 0 {
+        let q = p.pick(ready, arena);
+        let lane = &mut p.lanes[q];
+        let Some(packet) = lane.queue.pop(arena) else { return };
+        let left = lane.queue.bytes;
+        if lane.queue.frames == 0 {
             p.waiting &= !(1 << q);
         }
+        lane.tx_packets += 1;
         p.frames -= 1;
         let slot = arena.get_mut(packet);
-        if p.marked & 1 << q != 0 && slot.label.ect && !slot.label.ce && p.dice.takes(p.red.probability(left))
-        {
-            slot.label.ce = true;
-            p.counters.priorities[q].marked += 1;
+        let label = &mut slot.label;
+        if p.marked & 1 << q != 0 && label.ect && !label.ce && p.dice.takes(p.red.probability(left)) {
+            label.ce = true;
+            lane.marked += 1;
         }
-        let (len, ingress) = (slot.label.len, slot.ingress);
+        let len = label.len;
+        let ingress = core::mem::replace(&mut slot.at, p.peer);
+        slot.next = NONE;
         let time = p.time_of(len);
-        p.counters.tx_packets += 1;
-        p.counters.tx_bytes += u64::from(len);
-        p.counters.tx_ps += time;
-        p.counters.priorities[q].tx_packets += 1;
+        p.tx_bytes += u64::from(len);
+        p.tx_ps += time;
         self.totals.events += 1;
         p.busy_until = self.now + time;
-        self.calendar.push(p.busy_until + p.delay_ps, Event::Arrive { port: p.peer, packet });
+        self.calendar.push(p.busy_until + p.delay_ps, Event::Arrive { packet });
         let is_host = p.owner == HOST;
         if is_host || p.waiting & !p.paused != 0 {
             p.free_pending = true;
@@ -322,10 +403,10 @@ impl<F> Network<F> {
         let due = core::mem::take(&mut p.due);
         let (on, off) = (due & p.asserted, due & !p.asserted);
         for priority in Priority::ALL.into_iter().filter(|x| due & x.bit() != 0) {
-            p.counters.priorities[priority.index()].pause_frames_sent += 1;
+            p.rare(priority).counters.pause_frames_sent += 1;
         }
         let time = p.time_of(MIN_FRAME as u32);
-        p.counters.tx_ps += time;
+        p.tx_ps += time;
         p.busy_until = self.now + time;
         self.calendar.push(p.busy_until + p.delay_ps, Event::Pause { port: p.peer, on, off });
         if on != 0 && !p.refresh_pending {
@@ -351,16 +432,17 @@ impl<F> Network<F> {
     fn on_pause(&mut self, port: u32, on: u8, off: u8) {
         for priority in Priority::ALL.into_iter().filter(|x| on & x.bit() != 0) {
             let p = &mut self.ports[port as usize];
-            let i = priority.index();
-            p.paused_until[i] = self.now + p.pause_ps;
+            let until = self.now + p.pause_ps;
+            p.rare(priority).paused_until = until;
             if !p.expire_pending {
                 p.expire_pending = true;
-                self.calendar.push(p.paused_until[i], Event::Expire { port });
+                self.calendar.push(until, Event::Expire { port });
             }
             if p.paused & priority.bit() == 0 {
                 p.paused |= priority.bit();
-                p.paused_since[i] = self.now;
-                p.counters.priorities[i].pauses_received += 1;
+                let rare = p.rare(priority);
+                rare.paused_since = self.now;
+                rare.counters.pauses_received += 1;
                 self.watch_later(port, priority);
             }
         }
@@ -370,11 +452,11 @@ impl<F> Network<F> {
     fn expire(&mut self, port: u32) {
         let p = &mut self.ports[port as usize];
         let now = self.now;
-        let over = |x: &Priority| p.paused & x.bit() != 0 && p.paused_until[x.index()] <= now;
+        let over = |x: &Priority| p.paused & x.bit() != 0 && p.rare[x.index()].paused_until <= now;
         let off = Priority::ALL.into_iter().filter(over).fold(0, |set, x| set | x.bit());
         let left = p.paused & !off;
         let rest = Priority::ALL.into_iter().filter(|x| left & x.bit() != 0);
-        let next = rest.map(|x| p.paused_until[x.index()]).min();
+        let next = rest.map(|x| p.rare[x.index()].paused_until).min();
         p.expire_pending = next.is_some();
         if let Some(at) = next {
             self.calendar.push(at, Event::Expire { port });
@@ -391,9 +473,9 @@ impl<F> Network<F> {
         p.paused &= !off;
         for priority in Priority::ALL.into_iter().filter(|x| off & x.bit() != 0) {
             let p = &mut self.ports[port as usize];
-            let i = priority.index();
-            p.paused_ps[i] += self.now - p.paused_since[i];
-            p.paused_since[i] = self.now;
+            let rare = p.rare(priority);
+            rare.paused_ps += self.now - rare.paused_since;
+            rare.paused_since = self.now;
             if p.dropping & priority.bit() != 0 {
                 self.watch_later(port, priority);
             }
@@ -414,10 +496,10 @@ impl<F> Network<F> {
         let p = &mut self.ports[port as usize];
         let Some(dog) = self.switches.get(p.owner as usize).and_then(|s| s.spec.watchdog) else { return };
         let (bit, i) = (priority.bit(), priority.index());
-        let lasted = (self.now - p.paused_since[i]) / 1000;
+        let lasted = (self.now - p.rare[i].paused_since) / 1000;
         let (paused, dropping) = (p.paused & bit != 0, p.dropping & bit != 0);
         if paused && !dropping && lasted >= dog.detect.as_nanos() {
-            if p.queues[i].frames == 0 {
+            if p.lanes[i].queue.frames == 0 {
                 // Nobody suffers from it yet.
                 return self.watch_later(port, priority);
             }
@@ -431,12 +513,12 @@ impl<F> Network<F> {
     fn empty_queue(&mut self, port: u32, priority: Priority) {
         loop {
             let p = &mut self.ports[port as usize];
-            let Some(packet) = p.queues[priority.index()].pop(&self.arena) else { break };
+            let Some(packet) = p.lanes[priority.index()].queue.pop(&self.arena) else { break };
             p.frames -= 1;
-            p.counters.priorities[priority.index()].watchdog_dropped += 1;
+            p.rare(priority).counters.watchdog_dropped += 1;
             let owner = p.owner;
             let slot = self.arena.get(packet);
-            let (ingress, len) = (slot.ingress, slot.label.len);
+            let (ingress, len) = (slot.at, slot.label.len);
             self.drop_packet(packet);
             self.leave_buffer(owner, ingress, priority, len);
         }
