@@ -41,11 +41,11 @@ impl RateControl {
         }
     }
 
-    /// A frame of `bytes`, counted at L1, leaves.
+    /// A frame of `bytes`, counted at L1, with so much payload leaves.
     #[inline]
-    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+    pub fn on_sent(&mut self, now: Instant, bytes: u64, payload: u32) {
         if let RateControl::Dcqcn(point) = self {
-            point.on_sent(now, bytes);
+            point.on_sent(now, point.spacing().bytes(bytes, payload));
         }
     }
 

@@ -10,6 +10,24 @@ const RATE_BITS: u32 = 16;
 /// Lateness that the limiter makes up for, in picoseconds: the poll loop looks once a turn.
 const SLACK: u64 = 4_096_000;
 
+/// How packets are spaced, where that is not as a poll loop over Ethernet has it but as another
+/// simulator does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spacing {
+    /// Bytes that count for a packet beside its payload; those of its frame at L1 when left out.
+    pub headers: Option<u32>,
+    /// The time of a packet is cut off to whole nanoseconds and begins when the packet leaves: neither
+    /// is lateness made up for, nor does a new rate change when the next packet leaves.
+    pub whole_ns: bool,
+}
+
+impl Spacing {
+    #[inline]
+    pub(super) fn bytes(self, l1: u64, payload: u32) -> u64 {
+        self.headers.map_or(l1, |headers| u64::from(headers) + u64::from(payload))
+    }
+}
+
 /// The rate of one queue pair under DCQCN.
 ///
 /// Integer fixed point: rates have 16 fractional bits, alpha has 63.  Timers are evaluated when
@@ -22,6 +40,7 @@ const SLACK: u64 = 4_096_000;
 #[derive(Clone, Debug)]
 pub struct ReactionPoint {
     params: DcqcnParams,
+    spacing: Spacing,
     /// The highest rate.
     max: u64,
     rate: u64,
@@ -74,6 +93,7 @@ impl ReactionPoint {
         let max = fixed(max).max(1 << RATE_BITS);
         ReactionPoint {
             params,
+            spacing: Spacing::default(),
             max,
             rate: max,
             target: max,
@@ -90,6 +110,17 @@ impl ReactionPoint {
             cuts: 0,
             next: 0,
         }
+    }
+
+    /// The same with packets spaced otherwise.
+    #[must_use]
+    pub fn spaced(self, spacing: Spacing) -> ReactionPoint {
+        ReactionPoint { spacing, ..self }
+    }
+
+    #[inline]
+    pub(super) fn spacing(&self) -> Spacing {
+        self.spacing
     }
 
     /// What it was made with.
@@ -155,8 +186,13 @@ impl ReactionPoint {
         if !self.active {
             return;
         }
-        let floor = picos(now).saturating_sub(SLACK + self.time_of(bytes) / 2);
-        self.next = self.next.max(floor).saturating_add(self.time_of(bytes));
+        let time = self.time_of(bytes);
+        if self.spacing.whole_ns {
+            self.next = picos(now).saturating_add(time - time % 1000);
+        } else {
+            let floor = picos(now).saturating_sub(SLACK + time / 2);
+            self.next = self.next.max(floor).saturating_add(time);
+        }
         self.count_bytes(now.as_nanos(), bytes);
     }
 
@@ -309,7 +345,7 @@ impl ReactionPoint {
     /// What was sent and is not paid for yet is paid for at the new rate.
     fn set_rate(&mut self, at: u64, rate: u64) {
         let at = at.saturating_mul(1000);
-        if self.next > at {
+        if self.next > at && !self.spacing.whole_ns {
             let debt = u128::from(self.next - at) * u128::from(self.rate) / u128::from(rate);
             self.next = at.saturating_add(u64::try_from(debt).unwrap_or(u64::MAX));
         }

@@ -10,7 +10,7 @@ mod pause;
 mod priority;
 
 pub use control::RateControl;
-pub use dcqcn::{DcqcnState, ReactionPoint};
+pub use dcqcn::{DcqcnState, ReactionPoint, Spacing};
 pub use gaps::Gaps;
 pub use notification::{CnpKey, Mark, NotificationConfig, NotificationPoint};
 pub use pacer::{PaceUnit, Pacer};

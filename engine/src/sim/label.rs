@@ -1,6 +1,7 @@
 //! From the bytes of a frame to what switches look at.
 
 use crate::fabric::{FlowHash, Label, Priority, Station};
+use crate::wire::classify_headers;
 use crate::wire::{
     ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Ecn, Ethernet, Gid, IP_PROTO_UDP, Ipv4, Ipv6, UDP_PORT,
     Vlan,
@@ -8,11 +9,29 @@ use crate::wire::{
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// How long frames are in the network, where it is not as long as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameSizes {
+    /// What a frame has beside its payload.
+    pub headers: u32,
+    /// A frame without payload.
+    pub bare: u32,
+}
+
+impl FrameSizes {
+    /// Bytes of the frame of `len` bytes that begins with `bytes`.
+    fn of(self, bytes: &[u8], len: u32) -> u32 {
+        let payload = classify_headers(bytes, len as usize, None).map_or(0, |p| p.payload_len());
+        if payload == 0 { self.bare } else { self.headers + payload as u32 }
+    }
+}
+
 /// How switches tell flows and priorities apart, and where addresses are.
 #[derive(Debug)]
 pub(super) struct Labeller {
     stations: HashMap<Gid, Station, BuildHasherDefault<Fold>>,
     pub(super) by_qp: bool,
+    pub(super) sizes: Option<FrameSizes>,
     /// By station: the labels of flows that it sent lately.
     known: Vec<[Known; KNOWN]>,
 }
@@ -44,7 +63,7 @@ impl Known {
 
 impl Labeller {
     pub(super) fn new() -> Labeller {
-        Labeller { stations: HashMap::default(), by_qp: false, known: Vec::new() }
+        Labeller { stations: HashMap::default(), by_qp: false, sizes: None, known: Vec::new() }
     }
 
     pub(super) fn add(&mut self, address: Gid, station: Station) {
@@ -59,6 +78,7 @@ impl Labeller {
     /// [`Labeller::label`] of a frame that a station sends.
     #[inline]
     pub(super) fn label_from(&mut self, from: Station, bytes: &[u8], len: u32) -> Label {
+        let len = self.sizes.map_or(len, |sizes| sizes.of(bytes, len));
         let key = Known::key(bytes);
         let (Some(key), Some(known)) = (key, self.known.get_mut(from.0 as usize)) else {
             return self.label(bytes, len);

@@ -18,5 +18,6 @@ mod port;
 mod world;
 
 pub use crossing::CrossingCounters;
+pub use label::FrameSizes;
 pub use port::{HEADERS, SimFrame, SimPort};
 pub use world::{HostId, PortRef, World};

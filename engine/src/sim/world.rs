@@ -1,7 +1,7 @@
 //! Hosts, a network, and the order in which things happen.
 
 use super::crossing::{Crossing, CrossingCounters};
-use super::label::Labeller;
+use super::label::{FrameSizes, Labeller};
 use super::port::{SimFrame, SimPort};
 use crate::fabric::{Impairment, Label, Network, Occurrence, PortId, Station, mark_ce};
 use crate::units::Instant;
@@ -51,6 +51,8 @@ pub struct World<A> {
     crossings: Vec<Option<Box<Crossing>>>,
     passed: Vec<(Label, SimFrame)>,
     pool: Vec<SimFrame>,
+    /// Frames that a host puts into its port at a time.
+    ahead: usize,
 }
 
 impl<A: Application<SimPort>> World<A> {
@@ -64,7 +66,18 @@ impl<A: Application<SimPort>> World<A> {
             crossings: Vec::new(),
             passed: Vec::new(),
             pool: Vec::new(),
+            ahead: AHEAD,
         }
+    }
+
+    /// Has hosts hand each frame to their port when it begins to leave, and not some at a time.
+    pub fn send_one_by_one(&mut self) {
+        self.ahead = 1;
+    }
+
+    /// Has frames be so long in the network, whatever they are.
+    pub fn set_frame_sizes(&mut self, sizes: FrameSizes) {
+        self.labeller.sizes = Some(sizes);
     }
 
     /// Has switches tell flows apart by the destination queue pair as well.
@@ -86,7 +99,7 @@ impl<A: Application<SimPort>> World<A> {
         self.labeller.add(address, station);
         let host = &mut self.hosts[port.host.0 as usize];
         host.stations[port.endpoint as usize] = Some(station);
-        host.worker.endpoints_mut()[port.endpoint as usize].io_mut().room = AHEAD;
+        host.worker.endpoints_mut()[port.endpoint as usize].io_mut().room = self.ahead;
     }
 
     /// Has the frames that leave the network's `port` judged at the end of its cable.
@@ -237,7 +250,7 @@ impl<A: Application<SimPort>> World<A> {
 
     #[inline]
     fn room(&self, station: Station) -> usize {
-        self.net.room(self.net.port_of(station), AHEAD)
+        self.net.room(self.net.port_of(station), self.ahead)
     }
 
     /// One turn of a host's poll loop, or as many as it takes to read what has come.
@@ -280,7 +293,7 @@ impl<A: Application<SimPort>> World<A> {
                 None => self.pool.push(frame),
             }
         }
-        port.room = station.map_or(0, |s| self.net.room(self.net.port_of(s), AHEAD));
+        port.room = station.map_or(0, |s| self.net.room(self.net.port_of(s), self.ahead));
         while port.free.len() > KEPT {
             self.pool.extend(port.free.pop());
         }

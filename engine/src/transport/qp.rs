@@ -600,7 +600,7 @@ impl QueuePair {
         let conn = self.conn.as_deref_mut()?;
         let sent = self.responder.transmit(now, conn, mem, slot)?;
         if sent.payload != 0 {
-            self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
+            self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64, sent.payload);
         }
         self.after_responder(done);
         Some(sent)

@@ -518,7 +518,7 @@ impl Requester {
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(now, load.packets, load.frames, load.payload);
         }
-        self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64);
+        self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64, sent.payload);
         if let Some(gaps) = &mut self.gaps
             && sent.payload != 0
         {

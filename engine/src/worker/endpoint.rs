@@ -63,6 +63,9 @@ pub struct EndpointConfig {
     /// Link-level flow control, where it is this program that does it.  Pause frames reach one worker of
     /// a port only: for ports with several it is none.
     pub pause: Option<PauseConfig>,
+    /// Queue pairs that are held back are woken to the nanosecond and not by the timer wheel: for a poll
+    /// loop that is only run when it is wanted.
+    pub exact: bool,
 }
 
 /// Why a queue pair was not made.
@@ -495,7 +498,7 @@ impl<I: PacketIo> Endpoint<I> {
                     sent += 1;
                 }
                 Transmit::Wait(until) => {
-                    if until.since(now) <= SPIN {
+                    if until.since(now) <= SPIN || self.config.exact {
                         self.again = self.again.min(until);
                         break true;
                     }

@@ -7,6 +7,7 @@ use super::pattern::find;
 use super::quantity::{parse_bit_rate, parse_share};
 use super::read::Table;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Service, Topology, Watchdog};
+use roce_engine::sim::FrameSizes;
 use roce_engine::units::{Duration, Rate};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -36,6 +37,8 @@ pub(super) fn read_fabric(t: &Table<'_>) -> Result<Fabric, ScenarioError> {
         same_seed: t.word("ecmp_seed", &[("switch", false), ("same", true)])?.unwrap_or(false),
         watchdog: read_watchdog(t)?,
         sample: t.duration("sample")?,
+        frames: read_frames(t)?,
+        whole_ns: t.flag("whole_ns")?.unwrap_or(false),
     };
     for (key, rate) in [("rate", fabric.rate), ("trunk_rate", fabric.trunk_rate)] {
         if rate < Rate::from_bps(1_000_000) {
@@ -155,6 +158,18 @@ fn read_buffer(t: &Table<'_>) -> Result<BufferSpec, ScenarioError> {
         lossy_alpha_log2: alpha("lossy_alpha", 0)?,
         queue_limit: t.size("queue")?,
     })
+}
+
+/// The sizes of frames, as another simulator has them.
+fn read_frames(t: &Table<'_>) -> Result<Option<FrameSizes>, ScenarioError> {
+    const BYTES: Range = Range { min: 1, max: 1000 };
+    let Some(headers) = t.integer_in("frame_headers", BYTES)? else {
+        return match t.has("frame_bare") {
+            true => Err(t.error("frame_bare", "belongs to \"frame_headers\"")),
+            false => Ok(None),
+        };
+    };
+    Ok(Some(FrameSizes { headers, bare: t.integer_in("frame_bare", BYTES)?.unwrap_or(headers) }))
 }
 
 /// A power of two, as in `"1/8"` or `"4"`: its logarithm.

@@ -9,6 +9,7 @@ use super::source::{KeyPath, Seg, Source};
 use crate::workload::Traffic;
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
+use roce_engine::sim::FrameSizes;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::{Encapsulation, MacAddr};
 use std::fmt;
@@ -665,6 +666,10 @@ pub struct Fabric {
     pub watchdog: Option<Watchdog>,
     /// How often time series are sampled; there are none when left out.
     pub sample: Option<Duration>,
+    /// How long frames are, where they are not those of RoCE over Ethernet.
+    pub frames: Option<FrameSizes>,
+    /// Times of frames are cut off to whole nanoseconds.
+    pub whole_ns: bool,
 }
 
 /// `[[storm]]`: a host's port that pauses its switch, whatever comes.

@@ -14,7 +14,7 @@ use crate::workload::{
     Arrivals, Generator, Ideal, Lane, LaneSpec, Layout, Pace, Places, SharedReceives, Side, front, side_depth,
 };
 use anyhow::Result;
-use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint};
+use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::{QpConfig, Recovery};
@@ -140,6 +140,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     pause: pfc
                         .zip(facts[index].line_rate)
                         .and_then(|(p, speed)| p.config(speed, facts[index].mac)),
+                    exact: scenario.fabric.as_ref().is_some_and(|f| f.whole_ns),
                 };
                 let endpoint = Endpoint::new(io, config, rings.next());
                 by_core.entry(*core).or_default().push((index, endpoint));
@@ -497,7 +498,13 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let usual = Dcqcn::new(Preset::Nvidia);
         let params = self.scenario.dcqcn.as_ref().unwrap_or(&usual).params(line);
         match params.check() {
-            Ok(()) => Ok(RateControl::Dcqcn(Box::new(ReactionPoint::new(params, line)))),
+            Ok(()) => {
+                let spacing = self.scenario.fabric.as_ref().map_or_else(Spacing::default, |f| Spacing {
+                    headers: f.frames.map(|sizes| sizes.headers),
+                    whole_ns: f.whole_ns,
+                });
+                Ok(RateControl::Dcqcn(Box::new(ReactionPoint::new(params, line).spaced(spacing))))
+            }
             Err(e) => Err(self.scenario.flow_error(f, "cc", format_args!("at {line}: {e}"))),
         }
     }

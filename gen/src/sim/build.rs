@@ -96,8 +96,16 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
     let pairs = setup.pairs().to_vec();
     let (plans, seed, streams) = setup.finish();
     let mut world = World::new(net);
-    if s.fabric.as_ref().is_some_and(|f| f.hash_queue_pairs) {
-        world.hash_queue_pairs();
+    if let Some(fabric) = &s.fabric {
+        if fabric.hash_queue_pairs {
+            world.hash_queue_pairs();
+        }
+        if fabric.whole_ns {
+            world.send_one_by_one();
+        }
+        if let Some(sizes) = fabric.frames {
+            world.set_frame_sizes(sizes);
+        }
     }
     let mut hosts = Vec::new();
     for (port, mut plan) in plans.into_iter().enumerate() {
@@ -123,7 +131,12 @@ fn max_frame(s: &Scenario) -> usize {
 
 /// Builds the switches of a fabric and its cables.
 fn switches(s: &Scenario, fabric: &Fabric, seed: u64, net: &mut Network<SimFrame>) -> Plan {
-    let cable = |rate, delay| Cable { rate, delay, framing: Framing::ETHERNET };
+    let framing = match fabric.frames {
+        // What they have on the line is counted in.
+        Some(_) => Framing { overhead: 0, min_frame: 0, whole_ns: fabric.whole_ns },
+        None => Framing { whole_ns: fabric.whole_ns, ..Framing::ETHERNET },
+    };
+    let cable = |rate, delay| Cable { rate, delay, framing };
     let switch = SwitchSpec {
         buffer: fabric.buffer,
         lossless: fabric.lossless,

@@ -315,6 +315,7 @@ fn no_file_is_left_out() {
         "loss-cliff",
         "tap",
         "dcqcn-two-flows",
+        "hpcc-two-flows",
         "incast-16",
         "victim-flow",
         "pfc-storm",

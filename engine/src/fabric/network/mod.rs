@@ -68,11 +68,14 @@ pub struct Framing {
     pub overhead: i32,
     /// Frames count as at least so many bytes, without the overhead.
     pub min_frame: u32,
+    /// Its time is cut off to whole nanoseconds.
+    pub whole_ns: bool,
 }
 
 impl Framing {
     /// That of Ethernet.
-    pub const ETHERNET: Framing = Framing { overhead: L1_OVERHEAD as i32, min_frame: MIN_FRAME as u32 };
+    pub const ETHERNET: Framing =
+        Framing { overhead: L1_OVERHEAD as i32, min_frame: MIN_FRAME as u32, whole_ns: false };
 
     /// Bytes that a frame of `len` bytes takes.
     #[inline]

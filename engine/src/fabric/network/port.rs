@@ -130,7 +130,8 @@ impl Port {
     pub(super) fn time_of(&self, len: u32) -> u64 {
         let bytes = self.framing.wire_bytes(len);
         // Frames have less than 2^17 bytes: above 100 kb/s the product fits.
-        u64::from(bytes).saturating_mul(self.ps_per_byte) >> FRACTION
+        let time = u64::from(bytes).saturating_mul(self.ps_per_byte) >> FRACTION;
+        if self.framing.whole_ns { time - time % 1000 } else { time }
     }
 
     /// The queue to serve of those in `ready`, which is not empty.
