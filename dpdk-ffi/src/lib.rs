@@ -54,7 +54,7 @@ pub use port::{
     DescriptorLimits, FlowControl, Link, Port, PortConfig, PortError, PortId, PortInfo, PortStats, RxQueue,
     TxQueue,
 };
-pub use ring::ring_pair;
+pub use ring::{ring_mesh, ring_pair};
 
 /// Reads the time stamp counter: 20 to 40 ns in a virtual machine, less on
 /// bare metal, not ordered with the instructions around it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use dpdk_ffi::{
     ChecksumState, Eal, EalConfig, EalError, Hugepages, Mbuf, Mempool, PoolError, Port, PortConfig,
-    PortError, PortId, RxQueue, TxQueue, free_bulk, ring_pair, tsc, tsc_hz,
+    PortError, PortId, RxQueue, TxQueue, free_bulk, ring_mesh, ring_pair, tsc, tsc_hz,
 };
 
 type Batch = ArrayVec<Mbuf, 32>;
@@ -475,4 +475,43 @@ fn the_clock_runs() {
 fn there_is_one_eal_in_a_process() {
     let (_guard, _eal) = eal();
     assert_eq!(Eal::init(&EalConfig::default()).expect_err("second"), EalError::AlreadyInitialised);
+}
+
+/// Every port of a mesh reaches every other one by the queue that leads there.
+#[test]
+fn ports_of_a_mesh_reach_each_other() {
+    const PORTS: u16 = 4;
+    let (_guard, eal) = eal();
+    let pool = pool(eal, "mesh", 255);
+    let ids = ring_mesh(eal, "mesh", PORTS, 16, None).expect("mesh");
+    let queues = PORTS - 1;
+    let config = PortConfig { rx_queues: queues, tx_queues: queues, ..PortConfig::default() };
+    let pools = vec![pool.clone(); usize::from(queues)];
+    let mut ports: Vec<Port> =
+        ids.iter().map(|id| Port::configure(eal, *id, &config, &pools).expect("configure")).collect();
+    ports.iter_mut().for_each(|p| p.start().expect("start"));
+    let mut ends: Vec<Vec<(RxQueue, TxQueue)>> =
+        ports.iter_mut().map(|p| (0..queues).map(|q| p.take_queue(q).expect("queue")).collect()).collect();
+    // Queue q leads to port q, or one further from the own number on.
+    let other = |own: usize, q: usize| if q < own { q } else { q + 1 };
+    for (from, queues) in ends.iter_mut().enumerate() {
+        for (q, (_, tx)) in queues.iter_mut().enumerate() {
+            let mut batch = ArrayVec::<Mbuf, 4>::new();
+            assert_eq!(pool.alloc_bulk(&mut batch, 1), 1);
+            write(&mut batch[0], (from * 10 + other(from, q)) as u32);
+            assert_eq!(tx.send(&mut batch), 1);
+        }
+    }
+    for (to, queues) in ends.iter_mut().enumerate() {
+        for (q, (rx, _)) in queues.iter_mut().enumerate() {
+            let mut got = ArrayVec::<Mbuf, 4>::new();
+            rx.recv(&mut got);
+            assert_eq!(got.len(), 1, "port {to} queue {q}");
+            check(&got[0], (other(to, q) * 10 + to) as u32);
+            free_bulk(&mut got);
+        }
+    }
+    for ports in [1, 17] {
+        assert!(matches!(ring_mesh(eal, "odd", ports, 16, None), Err(PortError::Ring { .. })), "{ports}");
+    }
 }

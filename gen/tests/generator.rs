@@ -235,7 +235,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 depth: spec.depth(side == Side::Sender),
                 verify: true,
                 messages: spec.messages,
-                after: None,
+                steps: None,
                 arrivals: spec.arrivals,
                 local,
                 remote,

@@ -172,3 +172,80 @@ fn a_stall_shows_in_the_open_loop_and_hides_in_the_closed_one() {
     // The same stall, and 99.9 % of the messages know nothing of it.
     assert!(c.p99_9 < 20_000 && near(c.max, 50.0), "{c:?}");
 }
+
+/// Hosts on one switch at 100 Gb/s, 1 us of cable to each.
+fn star(hosts: u32, flow: &str) -> Scenario {
+    let text = format!(
+        "run = {{ seed = 3 }}\nfabric = {{ topology = \"single\", hosts = {hosts}, pfc = [3] }}\n[[flow]]\nname = \"x\"\n\
+         among = \"h[0-{}]\"\nverb = \"write\"\nmtu = 4096\ndscp = 26\n{flow}\n",
+        hosts - 1
+    );
+    Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Every pattern moves what it is to move, at nearly the rate of the ports, and bus bandwidth says so
+/// whatever the pattern and the number of ports.
+#[test]
+fn collectives_take_the_time_of_their_bytes() {
+    // (pattern, what a rank sends of the buffer in an iteration, steps)
+    let ring = |n: u32| f64::from(n - 1) / f64::from(n);
+    for n in [2u32, 4, 8] {
+        let halving = 2 * n.ilog2();
+        for (pattern, sent, steps) in [
+            ("all-reduce", 2.0 * ring(n), 2 * (n - 1)),
+            ("halving-doubling", 2.0 * ring(n), halving),
+            ("all-gather", ring(n), n - 1),
+            ("reduce-scatter", ring(n), n - 1),
+            ("all-to-all", ring(n), 1),
+        ] {
+            let keys = format!(
+                "pattern = \"{pattern}\"\nbytes = \"8MiB\"\nchunk = \"64KiB\"\niterations = 3\nqps = 2\nverify = true"
+            );
+            let judged = passed(&star(n, &keys));
+            let c = &judged.result.collectives[0];
+            assert_eq!((c.iterations, c.steps, c.bytes), (3.0, steps as usize, 8 << 20), "{pattern} {n}");
+            let bytes: u64 = judged.result.flows.iter().map(|f| f.bytes).sum();
+            assert_eq!(bytes as f64, 3.0 * sent * f64::from(n) * f64::from(8 << 20), "{pattern} {n}");
+            assert!(judged.result.flows.iter().all(|f| f.messages == f.messages_verified));
+            // At most 98.04 of 100 Gb/s are payload; what a step waits for is partly hidden by the
+            // other queue pair.
+            let ideal = sent * f64::from(8 << 20) * 8.0 / 98.04;
+            let near = c.time_mean_ns / (ideal + f64::from(steps) * 2_000.0);
+            assert!(c.time_mean_ns > ideal && near < 1.1, "{pattern} {n}: {near} of the ideal, {c:?}");
+            assert!((c.bus_gbps - c.bytes as f64 * 8.0 * sent / c.time_mean_ns).abs() < 1e-9);
+        }
+    }
+}
+
+/// Nobody begins an iteration before it has all of the one before.
+#[test]
+fn iterations_do_not_overlap() {
+    let slow = "pattern = \"all-to-all\"\nbytes = \"4MiB\"\niterations = 5";
+    let c = passed(&star(4, slow)).result.collectives.remove(0);
+    // Else one of them would be over as soon as it began.
+    assert!(c.time_min_ns as f64 > 0.8 * c.time_mean_ns, "{c:?}");
+}
+
+#[test]
+fn rings_of_four_and_of_sixty_four() {
+    let four = load("allreduce-ring.toml", &["flow.ring.iterations=3"]);
+    let c = passed(&four).result.collectives.remove(0);
+    assert!((90.0..98.1).contains(&c.bus_gbps), "{c:?}");
+    let many = load(
+        "allreduce-64.toml",
+        &[
+            "flow.ring.iterations=1",
+            "flow.halves.iterations=1",
+            "flow.ring.bytes=8MiB",
+            "flow.halves.bytes=8MiB",
+        ],
+    );
+    let all = passed(&many).result.collectives;
+    assert_eq!(all.iter().map(|c| (c.ranks, c.steps)).collect::<Vec<_>>(), [(64, 126), (64, 12)]);
+    for c in all {
+        assert!(
+            (c.bus_factor - 126.0 / 64.0).abs() < 1e-12 && c.bus_gbps < 98.1 && c.bus_gbps > 10.0,
+            "{c:?}"
+        );
+    }
+}

@@ -21,7 +21,7 @@ pub use memory::{HugepagePool, MemoryKind, free_hugepages};
 pub use thread::LcoreToken;
 
 use crate::mempool::RawPool;
-use crate::ring::RingPair;
+use crate::ring::RingSet;
 use crate::{Errno, PortId, PortInfo};
 
 /// The EAL was started in this process, now or before: DPDK cannot do it twice.
@@ -43,8 +43,8 @@ struct Inner {
 pub(crate) struct State {
     /// Ports that have an owner.
     pub(crate) open: HashSet<PortId>,
-    /// Ring pairs with a port that is not closed yet.
-    pub(crate) rings: Vec<RingPair>,
+    /// Joined ports of which one is not closed yet.
+    pub(crate) rings: Vec<RingSet>,
     /// Pools without a handle that had mbufs out, and the bytes that these may point to.
     orphans: Vec<(RawPool, Vec<Arc<[u8]>>)>,
 }

@@ -1,7 +1,9 @@
 //! `[[flow]]`.
 
 use super::error::ScenarioError;
-use super::model::{Arrival, Control, Flow, FlowRate, Layer, Port, Recovery, Transport, Verb};
+use super::model::{
+    Arrival, Collective, Control, Flow, FlowRate, Layer, Port, Recovery, Steps, Transport, Verb,
+};
 use super::pattern::read_pairs;
 use super::quantity::parse_flow_rate;
 use super::read::Table;
@@ -31,19 +33,30 @@ pub(super) fn read_flows(
     table: usize,
     around: Around<'_>,
     flows: &mut Vec<Flow>,
+    collectives: &mut Vec<Collective>,
 ) -> Result<(), ScenarioError> {
     let Around { ports, seed, .. } = around;
     let name = t.need("name", t.text("name")?)?;
     check_name(name).map_err(|e| t.error("name", e))?;
     let pairs = read_pairs(t, ports, seed)?;
     let first = flows.len();
+    let cut = pairs.collective.map(|(_, ranks)| read_cut(t, ranks as u64)).transpose()?;
     for (i, pair) in pairs.list.iter().enumerate() {
-        let mut flow = read_flow(t, pair.from, pair.to, around)?;
+        let mut flow = read_flow(t, pair.from, pair.to, around, cut.and_then(|c| c.size))?;
         flow.table = table;
         flow.name = if pairs.single { name.to_owned() } else { format!("{name}.{i}") };
         flow.group = (!pairs.single).then(|| name.to_owned());
-        flow.after = pairs.after(first, i);
-        if flow.after.is_some() {
+        if let (Some(part), Some(cut)) = (&pair.part, cut) {
+            let pieces = part.shares * cut.pieces;
+            let wait = |w: &(usize, u64)| (first + w.0, w.1);
+            let waits: Vec<Vec<_>> = part.waits.iter().map(|w| w.iter().map(wait).collect()).collect();
+            let steps = Steps { collective: collectives.len(), pieces, waits };
+            flow.messages = cut.iterations.map(|n| n.saturating_mul(steps.messages())).or(flow.messages);
+            flow.steps = Some(Arc::new(steps));
+            if !flow.traffic.is_fixed() || flow.traffic.kinds().len() != 1 {
+                let key = if t.has("mix") { "mix" } else { "sizes" };
+                return Err(t.clash("pattern", key, "all messages of its steps are of one kind and size"));
+            }
             if flow.traffic.has(|v| v == Verb::Read) {
                 return Err(t.clash(
                     "pattern",
@@ -60,10 +73,82 @@ pub(super) fn read_flows(
         }
         flows.push(flow);
     }
+    if let (Some((pattern, ranks)), Some(cut)) = (pairs.collective, cut) {
+        let flow = &flows[first];
+        let share = u64::from(flow.size) * cut.pieces * u64::from(flow.qps);
+        collectives.push(Collective {
+            name: name.to_owned(),
+            pattern: pattern.as_str(),
+            ranks,
+            bytes: share * ranks as u64,
+            iterations: cut.iterations,
+            steps: pattern.steps(ranks),
+            factor: pattern.factor(ranks as u64),
+        });
+    }
     Ok(())
 }
 
-fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Result<Flow, ScenarioError> {
+/// How the buffer of a collective is cut.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Bytes of a message, where they follow from the buffer.
+    size: Option<u32>,
+    /// Messages of a share of the buffer on each queue pair.
+    pieces: u64,
+    iterations: Option<u64>,
+}
+
+/// Reads the buffer and the largest message, or the messages of a share.
+fn read_cut(t: &Table<'_>, ranks: u64) -> Result<Cut, ScenarioError> {
+    let iterations = t.integer("iterations")?;
+    if iterations.is_some() && t.has("messages") {
+        return Err(t.clash("iterations", "messages", "both say when it ends"));
+    }
+    let Some(bytes) = t.size("bytes")? else {
+        if t.has("chunk") {
+            return Err(t.error("chunk", "cuts \"bytes\", which is missing"));
+        }
+        return Ok(Cut { size: None, pieces: t.integer("pieces")?.unwrap_or(1), iterations });
+    };
+    for key in ["size", "sizes", "mix", "pieces"] {
+        if t.has(key) {
+            let text = "the size of messages follows from the buffer and \"chunk\"";
+            return Err(t.clash("bytes", key, text));
+        }
+    }
+    let chunk = t.size("chunk")?.unwrap_or(1 << 20);
+    if !(1..=1 << 31).contains(&chunk) {
+        return Err(t.error("chunk", "must be from 1 byte to 2GiB"));
+    }
+    let qps: u64 = t.integer("qps")?.unwrap_or(1);
+    let parts = ranks * qps;
+    let share = bytes / parts;
+    if share == 0 || !bytes.is_multiple_of(parts) {
+        let text = format!(
+            "{ranks} ports with {qps} queue pairs each cannot share it evenly: make it a multiple of {parts}"
+        );
+        return Err(t.error("bytes", text));
+    }
+    // All messages are of one size; a share with few divisors is cut finer than asked.
+    let least = share.div_ceil(chunk);
+    let Some(pieces) = (least..=least.saturating_mul(4)).find(|n| share.is_multiple_of(*n)) else {
+        let text = format!(
+            "a share of {share} bytes cannot be cut into equal messages of {chunk} bytes or little less"
+        );
+        return Err(t.clash("bytes", "chunk", text));
+    };
+    Ok(Cut { size: Some((share / pieces) as u32), pieces, iterations })
+}
+
+/// Reads one flow, whose messages have `size` bytes where that does not stand in the table.
+fn read_flow(
+    t: &Table<'_>,
+    from: usize,
+    to: usize,
+    around: Around<'_>,
+    size: Option<u32>,
+) -> Result<Flow, ScenarioError> {
     let Around { ports, control, path, .. } = around;
     if ports[from].ip.is_ipv4() != ports[to].ip.is_ipv4() {
         let text = format!(
@@ -72,7 +157,7 @@ fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Resul
         );
         return Err(t.clash("from", "to", text));
     }
-    let traffic = read_traffic(t)?;
+    let traffic = read_traffic(t, size)?;
     let transport = read_transport(t, &traffic)?;
     let (least, size) = traffic.bounds();
     let mtu = read_mtu(t, &ports[from], &ports[to])?;
@@ -104,7 +189,7 @@ fn read_flow(t: &Table<'_>, from: usize, to: usize, around: Around<'_>) -> Resul
         name: String::new(),
         group: None,
         table: 0,
-        after: None,
+        steps: None,
         from,
         to,
         verb: traffic.kinds()[0].verb,

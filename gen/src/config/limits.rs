@@ -76,6 +76,9 @@ pub(super) const FLOW: &[&str] = &[
     "among",
     "pattern",
     "pieces",
+    "bytes",
+    "chunk",
+    "iterations",
     "shuffle",
     "verb",
     "transport",
@@ -231,7 +234,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 28] = [
+const INTEGERS: [(&str, u64, u64); 29] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -239,6 +242,7 @@ const INTEGERS: [(&str, u64, u64); 28] = [
     ("burst", 1, 4_096),
     ("messages", 1, MAX),
     ("pieces", 1, 32_768),
+    ("iterations", 1, 1 << 32),
     ("dscp", 0, 63),
     ("traffic_class", 0, 255),
     ("pcp", 0, 7),
@@ -286,7 +290,7 @@ pub(super) fn of(key: &str) -> Option<String> {
 pub(super) fn synonym(key: &str) -> Option<&'static str> {
     Some(match key {
         "pps" | "bandwidth" | "bw" | "speed" | "gbps" => "rate",
-        "count" | "iterations" | "iters" | "num_messages" => "messages",
+        "count" | "iters" | "num_messages" => "messages",
         "ttl" => "hop_limit",
         "tos" => "traffic_class",
         "op" | "operation" | "opcode" => "verb",
@@ -297,7 +301,7 @@ pub(super) fn synonym(key: &str) -> Option<&'static str> {
         "queue_pairs" | "qp" => "qps",
         "tx_depth" | "iodepth" | "queue_depth" | "outstanding" => "depth",
         "pmtu" | "path_mtu" => "mtu",
-        "message_size" | "msg_size" | "length" | "bytes" => "size",
+        "message_size" | "msg_size" | "length" => "size",
         "timeout" => "ack_timeout",
         "initial_psn" | "start_psn" => "psn",
         "pci" | "vdev" => "device",

@@ -37,8 +37,9 @@ pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub(crate) use flow::KnownLink;
 pub use model::{
-    After, Arrival, Cliff, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages, IcrcCheck,
-    Impair, Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Storm, Transport, Verb,
+    Arrival, Cliff, Collective, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages,
+    IcrcCheck, Impair, Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Steps, Storm, Transport,
+    Verb,
 };
 pub use pfc::Pfc;
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
@@ -141,8 +142,9 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
     });
     let mut flows: Vec<Flow> = Vec::new();
     let around = flow::Around { ports: &ports, control, path, seed: run.seed.unwrap_or(SEED) };
+    let mut collectives = Vec::new();
     for (table, t) in many(source, &root, "flow", Some(limits::FLOW))?.iter().enumerate() {
-        flow::read_flows(t, table, around, &mut flows)?;
+        flow::read_flows(t, table, around, &mut flows, &mut collectives)?;
     }
     let mut expects = Vec::new();
     for table in many(source, &root, "expect", None)? {
@@ -162,6 +164,7 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         run,
         ports,
         flows,
+        collectives,
         expects,
         connect: connect.transpose()?,
         impairs,

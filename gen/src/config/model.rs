@@ -29,6 +29,8 @@ pub struct Scenario {
     pub ports: Vec<Port>,
     /// The flows, in file order; expectations name them by index.
     pub flows: Vec<Flow>,
+    /// The collectives that flows are parts of, in file order.
+    pub collectives: Vec<Collective>,
     /// What must hold at the end.
     pub expects: Vec<Expect>,
     /// The meeting with another process, where ports are [`Device::Remote`].
@@ -242,6 +244,8 @@ pub enum Roce {
 pub enum Device {
     /// `ring:N`: one of two ports of this process that are joined by DPDK rings.
     Ring(u32),
+    /// `mesh:N`: one of several ports of this process, each joined with every other by DPDK rings.
+    Mesh(u32),
     /// `net_...`: a DPDK virtual device.
     Vdev {
         /// Its driver: `net_tap`.
@@ -266,7 +270,12 @@ impl Device {
     /// lead into a kernel count as 1500, or what `framesz` holds where that is given.
     pub fn default_mtu(&self) -> u16 {
         match self {
-            Device::Ring(_) | Device::Pci(_) | Device::None | Device::Remote | Device::Fabric => 4200,
+            Device::Ring(_)
+            | Device::Mesh(_)
+            | Device::Pci(_)
+            | Device::None
+            | Device::Remote
+            | Device::Fabric => 4200,
             Device::Vdev { driver, .. } => match driver.as_str() {
                 "net_null" | "net_ring" | "net_pcap" => 4200,
                 "net_af_packet" => self.frame_limit().map_or(1500, |(limit, _)| limit),
@@ -301,6 +310,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Device::Ring(n) => write!(f, "ring:{n}"),
+            Device::Mesh(n) => write!(f, "mesh:{n}"),
             Device::Vdev { devargs, .. } => f.write_str(devargs),
             Device::Pci(address) => f.write_str(address),
             Device::None => f.write_str("none"),
@@ -319,8 +329,8 @@ pub struct Flow {
     pub group: Option<String>,
     /// The number of its table.
     pub(crate) table: usize,
-    /// What its messages wait for.
-    pub after: Option<After>,
+    /// What its messages wait for, where it is part of a collective.
+    pub steps: Option<Arc<Steps>>,
     /// Index of the port that posts the work requests.
     pub from: usize,
     /// Index of the other port.
@@ -390,14 +400,42 @@ pub struct Flow {
     pub ack_timeout_low: u8,
 }
 
-/// A flow goes by steps: message `n` of a queue pair is posted when the steps before its own have
-/// come from another flow, which leads to the port that this one starts at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
-    /// Index of the other flow.
-    pub flow: usize,
-    /// Messages of a step.
+/// A flow that is part of a collective goes by steps: the messages of a step are posted when those that
+/// it waits for have come to the port that the flow starts at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Index of the collective.
+    pub collective: usize,
+    /// Messages of a step on each queue pair.
     pub pieces: u64,
+    /// By step of an iteration: flows, and how many steps of theirs in the iteration must have come.
+    pub waits: Vec<Vec<(usize, u64)>>,
+}
+
+impl Steps {
+    /// Messages of an iteration on each queue pair.
+    pub fn messages(&self) -> u64 {
+        self.waits.len() as u64 * self.pieces
+    }
+}
+
+/// Ports that exchange parts of a buffer that each of them has, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// The name of its table.
+    pub name: String,
+    /// What it does, as scenario files spell it.
+    pub pattern: &'static str,
+    /// Its ports.
+    pub ranks: usize,
+    /// Bytes of the buffer of a rank.
+    pub bytes: u64,
+    /// Iterations that it ends after.
+    pub iterations: Option<u64>,
+    /// Steps of an iteration.
+    pub steps: usize,
+    /// What bus bandwidth is to algorithm bandwidth, as a fraction.
+    pub factor: (u64, u64),
 }
 
 impl Flow {

@@ -1,17 +1,26 @@
 //! Who sends to whom: names with ranges, and patterns of flows.
 
 use super::error::{ScenarioError, suggest};
-use super::model::{After, Port};
+use super::model::Port;
 use super::read::Table;
 use crate::random::Random;
 
 /// A flow that a table stands for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The pair, by its number in the table, whose messages it waits for.
-    pub(super) after: Option<usize>,
+    /// Its part in a collective.
+    pub(super) part: Option<Part>,
+}
+
+/// What a flow does in each iteration of a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// How many shares of the buffer a step has, of as many as there are ranks.
+    pub(super) shares: u64,
+    /// By step: pairs of the table, and how many steps of theirs must have come.
+    pub(super) waits: Vec<Vec<(usize, u64)>>,
 }
 
 /// The flows of a table.
@@ -20,33 +29,73 @@ pub(super) struct Pairs {
     pub(super) list: Vec<Pair>,
     /// It stands for one flow and is named as it.
     pub(super) single: bool,
-    /// Messages of a step, where flows wait for one another.
-    pub(super) pieces: u64,
+    /// What they do together, and for how many ports.
+    pub(super) collective: Option<(Pattern, usize)>,
 }
 
-impl Pairs {
-    /// What flow `index` of the table waits for, when its first flow has number `first`.
-    pub(super) fn after(&self, first: usize, index: usize) -> Option<After> {
-        Some(After { flow: first + self.list[index].after?, pieces: self.pieces })
-    }
-}
-
+/// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pattern {
+pub(super) enum Pattern {
     Each,
+    Incast,
     Pairs,
     Permutation,
     Ring,
     AllReduce,
+    HalvingDoubling,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
 }
 
-const PATTERNS: [(&str, Pattern); 5] = [
+const PATTERNS: [(&str, Pattern); 10] = [
     ("each", Pattern::Each),
+    ("incast", Pattern::Incast),
     ("pairs", Pattern::Pairs),
     ("permutation", Pattern::Permutation),
     ("ring", Pattern::Ring),
     ("all-reduce", Pattern::AllReduce),
+    ("halving-doubling", Pattern::HalvingDoubling),
+    ("all-gather", Pattern::AllGather),
+    ("reduce-scatter", Pattern::ReduceScatter),
+    ("all-to-all", Pattern::AllToAll),
 ];
+
+impl Pattern {
+    /// As scenario files spell it.
+    pub(super) fn as_str(self) -> &'static str {
+        PATTERNS.iter().find(|(_, p)| *p == self).map_or("", |(word, _)| word)
+    }
+
+    /// Whether its messages wait for one another.
+    fn is_collective(self) -> bool {
+        use Pattern::*;
+        matches!(self, AllReduce | HalvingDoubling | AllGather | ReduceScatter | AllToAll)
+    }
+
+    /// Whether it is about the ports of one list.
+    fn is_among(self) -> bool {
+        self.is_collective() || matches!(self, Pattern::Ring | Pattern::Permutation)
+    }
+
+    /// Bus bandwidth by algorithm bandwidth for `n` ranks, as nccl-tests has it.
+    pub(super) fn factor(self, n: u64) -> (u64, u64) {
+        match self {
+            Pattern::AllReduce | Pattern::HalvingDoubling => (2 * (n - 1), n),
+            _ => (n - 1, n),
+        }
+    }
+
+    /// Steps of an iteration.
+    pub(super) fn steps(self, n: usize) -> usize {
+        match self {
+            Pattern::AllReduce => 2 * (n - 1),
+            Pattern::HalvingDoubling => 2 * n.ilog2() as usize,
+            Pattern::AllToAll => 1,
+            _ => n - 1,
+        }
+    }
+}
 
 /// More flows than that are a slip of the pen.
 const MOST: usize = 1 << 16;
@@ -54,12 +103,14 @@ const MOST: usize = 1 << 16;
 /// Reads who sends to whom in a `[[flow]]`; `seed` draws permutations.
 pub(super) fn read_pairs(t: &Table<'_>, ports: &[Port], seed: u64) -> Result<Pairs, ScenarioError> {
     let pattern = t.word("pattern", &PATTERNS)?;
-    let pieces = t.integer("pieces")?;
-    if pieces.is_some() && pattern != Some(Pattern::AllReduce) {
-        return Err(t.error("pieces", "belongs to pattern = \"all-reduce\""));
+    for key in ["pieces", "bytes", "chunk", "iterations"] {
+        if t.has(key) && !pattern.is_some_and(Pattern::is_collective) {
+            let text = "belongs to a pattern with steps, as pattern = \"all-reduce\"";
+            return Err(t.error(key, text));
+        }
     }
     let shuffle = t.flag("shuffle")?.unwrap_or(false);
-    if t.has("shuffle") && !matches!(pattern, Some(Pattern::Ring | Pattern::AllReduce)) {
+    if t.has("shuffle") && !pattern.is_some_and(|p| p.is_among() && p != Pattern::Permutation) {
         return Err(t.error("shuffle", "belongs to pattern = \"ring\" or \"all-reduce\""));
     }
     let among = t.text("among")?;
@@ -69,12 +120,11 @@ pub(super) fn read_pairs(t: &Table<'_>, ports: &[Port], seed: u64) -> Result<Pai
         if from == to {
             return Err(t.error("to", "is the port that \"from\" names; a flow joins two ports"));
         }
-        return Ok(Pairs { list: vec![Pair { from, to, after: None }], single: true, pieces: 1 });
+        return Ok(Pairs { list: vec![Pair { from, to, part: None }], single: true, collective: None });
     }
     let pattern = pattern.unwrap_or(Pattern::Each);
-    let ring = matches!(pattern, Pattern::Ring | Pattern::AllReduce | Pattern::Permutation);
     for key in ["from", "to"] {
-        if ring && t.has(key) {
+        if pattern.is_among() && t.has(key) {
             return Err(t.clash(
                 "pattern",
                 key,
@@ -82,58 +132,112 @@ pub(super) fn read_pairs(t: &Table<'_>, ports: &[Port], seed: u64) -> Result<Pai
             ));
         }
     }
-    if !ring && among.is_some() {
+    if !pattern.is_among() && among.is_some() {
         return Err(t.error("among", "belongs to pattern = \"ring\", \"permutation\" or \"all-reduce\""));
     }
-    let list = if ring {
-        let all = read_names(t, "among", ports)?;
+    if pattern.is_among() {
+        let mut all = read_names(t, "among", ports)?;
         if all.len() < 2 {
             return Err(t.error("among", "names one port; a flow joins two"));
         }
-        let shuffle = shuffle || pattern == Pattern::Permutation;
-        around(pattern, &all, shuffle.then_some(seed))
-    } else {
-        let (from, to) = (read_names(t, "from", ports)?, read_names(t, "to", ports)?);
-        let pair = |(from, to): (usize, usize)| Pair { from, to, after: None };
-        if pattern == Pattern::Pairs {
-            if from.len() != to.len() {
-                let text =
-                    format!("pairs need two lists of the same length: {} and {}", from.len(), to.len());
-                return Err(t.clash("from", "to", text));
-            }
-            from.into_iter().zip(to).filter(|(from, to)| from != to).map(pair).collect()
-        } else {
-            if from.len().saturating_mul(to.len()) > MOST {
-                return Err(t.clash("from", "to", format_args!("more than {MOST} flows")));
-            }
-            let each = from.iter().flat_map(|f| to.iter().map(move |to| (*f, *to)));
-            each.filter(|(from, to)| from != to).map(pair).collect::<Vec<_>>()
+        let n = all.len();
+        if pattern == Pattern::HalvingDoubling && !n.is_power_of_two() {
+            let text = format!("{n} ports: halving and doubling needs a power of two of them");
+            return Err(t.clash("among", "pattern", text));
         }
+        if pattern == Pattern::AllToAll && n * (n - 1) > MOST {
+            return Err(t.clash("among", "pattern", format_args!("more than {MOST} flows")));
+        }
+        let wide = |p: &&usize| ports[**p].cores.as_ref().is_some_and(|c| c.len() > 1);
+        if let Some(port) = all.iter().find(wide).filter(|_| pattern.is_collective()) {
+            let text = format!(
+                "port \"{}\" has several cores: the steps of a port are those of one worker",
+                ports[*port].name
+            );
+            return Err(t.clash("among", "pattern", text));
+        }
+        let given = all.clone();
+        if shuffle || pattern == Pattern::Permutation {
+            let mut random = Random::new(seed);
+            for i in (1..n).rev() {
+                all.swap(i, (random.next() % (i as u64 + 1)) as usize);
+            }
+        }
+        let mut list = around(pattern, &all);
+        if pattern == Pattern::Permutation {
+            list.sort_by_key(|p| given.iter().position(|port| *port == p.from));
+        }
+        let collective = pattern.is_collective().then_some((pattern, n));
+        return Ok(Pairs { list, single: false, collective });
+    }
+    let (from, to) = (read_names(t, "from", ports)?, read_names(t, "to", ports)?);
+    let pair = |(from, to): (usize, usize)| Pair { from, to, part: None };
+    if pattern == Pattern::Incast && to.len() != 1 {
+        return Err(t.error("to", "an incast is to one port"));
+    }
+    let list: Vec<Pair> = if pattern == Pattern::Pairs {
+        if from.len() != to.len() {
+            let text = format!("pairs need two lists of the same length: {} and {}", from.len(), to.len());
+            return Err(t.clash("from", "to", text));
+        }
+        from.into_iter().zip(to).filter(|(from, to)| from != to).map(pair).collect()
+    } else {
+        if from.len().saturating_mul(to.len()) > MOST {
+            return Err(t.clash("from", "to", format_args!("more than {MOST} flows")));
+        }
+        let each = from.iter().flat_map(|f| to.iter().map(move |to| (*f, *to)));
+        each.filter(|(from, to)| from != to).map(pair).collect()
     };
     if list.is_empty() {
         return Err(t.fail("\"from\" and \"to\" name the same port; a flow joins two ports"));
     }
-    Ok(Pairs { list, single: false, pieces: pieces.unwrap_or(1) })
+    Ok(Pairs { list, single: false, collective: None })
 }
 
-/// The flows around a ring of the ports of one list, in its order or in one that `shuffle` draws.
-/// A permutation is such a ring: nobody sends to itself.
-fn around(pattern: Pattern, all: &[usize], shuffle: Option<u64>) -> Vec<Pair> {
-    let n = all.len();
-    let mut order = all.to_vec();
-    if let Some(seed) = shuffle {
-        let mut random = Random::new(seed);
-        for i in (1..n).rev() {
-            order.swap(i, (random.next() % (i as u64 + 1)) as usize);
+/// The flows among the ports of one list, in its order.
+fn around(pattern: Pattern, order: &[usize]) -> Vec<Pair> {
+    let n = order.len();
+    let pair = |from: usize, to: usize, part| Pair { from: order[from], to: order[to], part };
+    match pattern {
+        Pattern::AllToAll => {
+            let all = (0..n).flat_map(|i| (1..n).map(move |d| (i, (i + d) % n)));
+            // Nobody begins before all has come to it, and that is all.
+            let part = || Some(Part { shares: 1, waits: vec![Vec::new()] });
+            all.map(|(from, to)| pair(from, to, part())).collect()
+        }
+        Pattern::HalvingDoubling => {
+            let levels = n.ilog2();
+            // Pairs are numbered by distance, the largest first, and then by who sends.
+            let number = |distance: usize, from: usize| (levels - 1 - distance.ilog2()) as usize * n + from;
+            let halves = (0..levels).rev().flat_map(|bit| (0..n).map(move |i| (1usize << bit, i)));
+            halves
+                .map(|(distance, i)| {
+                    // First halves go out, ever smaller ones; then what was reduced comes back.
+                    let reduce = match 2 * distance {
+                        whole if whole == n => Vec::new(),
+                        before => vec![(number(before, i ^ before), 1)],
+                    };
+                    let gather = match distance {
+                        1 => vec![(number(1, i ^ 1), 1)],
+                        _ => vec![(number(distance / 2, i ^ (distance / 2)), 2)],
+                    };
+                    let part = Part { shares: distance as u64, waits: vec![reduce, gather] };
+                    pair(i, i ^ distance, Some(part))
+                })
+                .collect()
+        }
+        _ => {
+            let steps = if pattern.is_collective() { pattern.steps(n) } else { 0 };
+            // A step is what came in the step before.
+            let waits = |i: usize| {
+                let before = (i + n - 1) % n;
+                let step = |k: usize| if k == 0 { Vec::new() } else { vec![(before, k as u64)] };
+                (0..steps).map(step).collect::<Vec<_>>()
+            };
+            let part = |i: usize| pattern.is_collective().then(|| Part { shares: 1, waits: waits(i) });
+            (0..n).map(|i| pair(i, (i + 1) % n, part(i))).collect()
         }
     }
-    let after = |i: usize| (pattern == Pattern::AllReduce).then_some((i + n - 1) % n);
-    let mut list: Vec<_> =
-        (0..n).map(|i| Pair { from: order[i], to: order[(i + 1) % n], after: after(i) }).collect();
-    if pattern == Pattern::Permutation {
-        list.sort_by_key(|p| all.iter().position(|port| *port == p.from));
-    }
-    list
 }
 
 /// The port that a key names.
@@ -244,10 +348,73 @@ mod tests {
             pairs("among = \"h[0-2].n0\"\npattern = \"ring\""),
             "x.0 h0.n0-h1.n0, x.1 h1.n0-h2.n0, x.2 h2.n0-h0.n0"
         );
-        let s = parse("among = \"h[0-3].n0\"\npattern = \"all-reduce\"\npieces = 2").unwrap();
-        let after: Vec<_> = s.flows.iter().map(|f| f.after.unwrap()).collect();
-        assert_eq!(after.iter().map(|a| a.flow).collect::<Vec<_>>(), [3, 0, 1, 2]);
-        assert!(after.iter().all(|a| a.pieces == 2));
+        assert_eq!(
+            pairs("from = \"h[0-1].n0\"\nto = \"h2.n0\"\npattern = \"incast\""),
+            "x.0 h0.n0-h2.n0, x.1 h1.n0-h2.n0"
+        );
+        assert_eq!(
+            pairs("among = \"h[0-2].n0\"\npattern = \"all-to-all\""),
+            "x.0 h0.n0-h1.n0, x.1 h0.n0-h2.n0, x.2 h1.n0-h2.n0, x.3 h1.n0-h0.n0, x.4 h2.n0-h0.n0, x.5 h2.n0-h1.n0"
+        );
+    }
+
+    /// What each step of a collective waits for has come from the ports that the algorithm says.
+    #[test]
+    fn steps_wait_for_what_they_need() {
+        let s = parse("among = \"h[0-3].n0\"\npattern = \"all-reduce\"\npieces = 2\niterations = 3").unwrap();
+        let steps: Vec<_> = s.flows.iter().map(|f| f.steps.clone().unwrap()).collect();
+        assert!(steps.iter().all(|s| s.pieces == 2 && s.waits.len() == 6 && s.waits[0].is_empty()));
+        assert_eq!(steps.iter().map(|s| s.waits[5][0]).collect::<Vec<_>>(), [(3, 5), (0, 5), (1, 5), (2, 5)]);
+        assert!(s.flows.iter().all(|f| f.messages == Some(3 * 6 * 2)));
+        let c = &s.collectives[0];
+        assert_eq!((c.ranks, c.bytes, c.steps, c.factor, c.iterations), (4, 4 * 2 * 8, 6, (6, 4), Some(3)));
+
+        let text = "among = \"h[0-3].n[0-1]\"\npattern = \"halving-doubling\"";
+        let s = parse(text).unwrap();
+        assert_eq!((s.flows.len(), s.collectives[0].steps, s.collectives[0].bytes), (24, 6, 64));
+        for flow in &s.flows {
+            let steps = flow.steps.as_ref().unwrap();
+            let distance = flow.from.abs_diff(flow.to) as u64;
+            assert_eq!((steps.pieces, steps.waits.len()), (distance, 2), "as many shares as ports apart");
+            for (step, waits) in steps.waits.iter().enumerate() {
+                for (other, need) in waits {
+                    let other = &s.flows[*other];
+                    assert_eq!(other.to, flow.from, "only what comes here is waited for");
+                    let apart = other.from.abs_diff(other.to) as u64;
+                    let want = match (step, distance) {
+                        (0, d) => (2 * d, 1),
+                        (_, 1) => (1, 1),
+                        (_, d) => (d / 2, 2),
+                    };
+                    assert_eq!((apart, *need), want);
+                }
+            }
+        }
+    }
+
+    /// A buffer is cut into messages of one size, none larger than the chunk.
+    #[test]
+    fn buffers_are_cut_into_messages() {
+        let cut = |keys: &str| {
+            let text = format!("among = \"h[0-3].n0\"\npattern = \"all-gather\"\n{keys}");
+            let text = format!(
+                "run = {{ duration = \"1ms\" }}\n[fabric]\ntopology = \"leaf-spine\"\nleaves = 4\nspines = 2\n\
+                 hosts_per_leaf = 2\nnics = 2\n[[flow]]\nname = \"x\"\nverb = \"write\"\n{text}\n"
+            );
+            let s = Scenario::parse(Path::new("x.toml"), &text, &[]).map_err(|e| e.to_string())?;
+            let pieces = s.flows[0].steps.as_ref().unwrap().pieces;
+            assert_eq!(
+                u64::from(s.flows[0].size) * pieces * u64::from(s.flows[0].qps) * 4,
+                s.collectives[0].bytes
+            );
+            Ok::<_, String>((s.flows[0].size, pieces))
+        };
+        assert_eq!(cut("bytes = \"64MiB\"\nchunk = \"1MiB\""), Ok((1 << 20, 16)));
+        assert_eq!(cut("bytes = \"64MiB\"\nchunk = \"1MiB\"\nqps = 3").unwrap_err().lines().count(), 1);
+        assert_eq!(cut("bytes = 4000000\nchunk = 65536"), Ok((62_500, 16)));
+        assert_eq!(cut("bytes = 4000\nqps = 2"), Ok((500, 1)));
+        insta::assert_snapshot!(cut("bytes = 4001").unwrap_err(), @r#"x.toml:13: flow "x": key "bytes": 4001: 4 ports with 1 queue pairs each cannot share it evenly: make it a multiple of 4"#);
+        insta::assert_snapshot!(cut("bytes = 4000\nsize = 8").unwrap_err(), @r#"x.toml:14: flow "x": keys "bytes" (line 13) and "size": the size of messages follows from the buffer and "chunk""#);
     }
 
     #[test]
@@ -270,7 +437,7 @@ mod tests {
         insta::assert_snapshot!(error("among = \"h0.n0\"\npattern = \"ring\""), @r#"x.toml:12: flow "x": key "among": "h0.n0": names one port; a flow joins two"#);
         insta::assert_snapshot!(error("among = \"h[0-3].n0\""), @r#"x.toml:12: flow "x": key "among": "h[0-3].n0": belongs to pattern = "ring", "permutation" or "all-reduce""#);
         insta::assert_snapshot!(error("from = \"h[0-1].n0\"\nto = \"h[0-3].n1\"\npattern = \"pairs\""), @r#"x.toml:13: flow "x": keys "from" (line 12) and "to": pairs need two lists of the same length: 2 and 4"#);
-        insta::assert_snapshot!(error("from = \"h0.n0\"\nto = \"h1.n0\"\npieces = 4"), @r#"x.toml:14: flow "x": key "pieces": 4: belongs to pattern = "all-reduce""#);
+        insta::assert_snapshot!(error("from = \"h0.n0\"\nto = \"h1.n0\"\npieces = 4"), @r#"x.toml:14: flow "x": key "pieces": 4: belongs to a pattern with steps, as pattern = "all-reduce""#);
         insta::assert_snapshot!(error("among = \"h[0-3].n0\"\npattern = \"all-reduce\"\nrate = \"1kmsg/s\""), @r#"x.toml:14: flow "x": keys "pattern" (line 13) and "rate": messages wait for those before them, not for the clock"#);
     }
 }

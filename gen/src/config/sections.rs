@@ -193,7 +193,7 @@ fn parse_mac(text: &str) -> Result<MacAddr, String> {
 }
 
 fn parse_device(text: &str) -> Result<Device, String> {
-    const FORMS: &str = "write \"ring:0\", a virtual device as in \"net_tap0,iface=dtap0\", a PCI address as \
+    const FORMS: &str = "write \"ring:0\", \"mesh:0\", a virtual device as in \"net_tap0,iface=dtap0\", a PCI address as \
                          in \"0000:3b:00.0\", \"none\" or \"remote\"";
     match text {
         "none" => return Ok(Device::None),
@@ -204,6 +204,12 @@ fn parse_device(text: &str) -> Result<Device, String> {
         return match number.parse::<u16>() {
             Ok(n) if number.chars().all(|c| c.is_ascii_digit()) => Ok(Device::Ring(u32::from(n))),
             _ => Err("a ring is a number from 0 to 65535, as in \"ring:0\"".to_owned()),
+        };
+    }
+    if let Some(number) = text.strip_prefix("mesh:") {
+        return match number.parse::<u16>() {
+            Ok(n) if number.chars().all(|c| c.is_ascii_digit()) => Ok(Device::Mesh(u32::from(n))),
+            _ => Err("a mesh is a number from 0 to 65535, as in \"mesh:0\"".to_owned()),
         };
     }
     if text.starts_with("net_") {
@@ -255,6 +261,7 @@ mod tests {
             |driver: &str, devargs: &str| Device::Vdev { driver: driver.into(), devargs: devargs.into() };
         for (text, want) in [
             ("ring:0", Device::Ring(0)),
+            ("mesh:7", Device::Mesh(7)),
             ("none", Device::None),
             ("remote", Device::Remote),
             ("net_tap0,iface=dtap0", vdev("net_tap", "net_tap0,iface=dtap0")),

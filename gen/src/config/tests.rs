@@ -80,7 +80,7 @@ fn defaults() {
         name: "single".into(),
         group: None,
         table: 0,
-        after: None,
+        steps: None,
         from: 0,
         to: 1,
         verb: Verb::Write,
@@ -328,7 +328,7 @@ fn ports() {
     insta::assert_snapshot!(error(&pair("", mac, mac, "")), @r#"x.toml:15: port "b": key "mac": port "a" has 02:00:00:00:00:01 as well (line 10)"#);
     let own = format!("{mac}\nnext_{}", "hop_mac = \"02:00:00:00:00:01\"");
     insta::assert_snapshot!(port_error(&own), @r#"x.toml:16: port "b": key "next_hop_mac": is the port's own "mac""#);
-    insta::assert_snapshot!(with_error("device = \"ring:0\"", "device = \"eth0\""), @r#"x.toml:8: port "a": key "device": "eth0": no device; write "ring:0", a virtual device as in "net_tap0,iface=dtap0", a PCI address as in "0000:3b:00.0", "none" or "remote""#);
+    insta::assert_snapshot!(with_error("device = \"ring:0\"", "device = \"eth0\""), @r#"x.toml:8: port "a": key "device": "eth0": no device; write "ring:0", "mesh:0", a virtual device as in "net_tap0,iface=dtap0", a PCI address as in "0000:3b:00.0", "none" or "remote""#);
     insta::assert_snapshot!(with_error("device = \"ring:0\"", "device = \"ring:1\""), @r#"x.toml:8: port "a": key "device": ring:1 joins two ports and this is the only one"#);
     let third = "[[port]]\nname = \"c\"\ndevice = \"ring:0\"\nip = \"198.18.0.3\"";
     insta::assert_snapshot!(flow_error(third), @r#"x.toml:8: port "a": key "device": ring:0 joins two ports and 3 name it: a, b, c"#);

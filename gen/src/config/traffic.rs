@@ -12,10 +12,11 @@ use toml::de::DeValue;
 const LARGEST: u64 = 1 << 31;
 
 /// Reads `verb` with `size` or `sizes`, or the tables of a mix of several.
-pub(super) fn read_traffic(t: &Table<'_>) -> Result<Traffic, ScenarioError> {
+/// Messages have `size` bytes where that is known already.
+pub(super) fn read_traffic(t: &Table<'_>, size: Option<u32>) -> Result<Traffic, ScenarioError> {
     let mix = t.many_below("mix", "[[flow.mix]]", &["verb", "size", "sizes", "weight"])?;
     let Some(mix) = mix else {
-        let (verb, sizes) = (read_verb(t)?, read_sizes(t)?);
+        let (verb, sizes) = (read_verb(t)?, size.map_or_else(|| read_sizes(t), |s| Ok(Sizes::Fixed(s)))?);
         return Ok(Traffic::new(vec![Kind { verb, sizes, share: 1.0 }]));
     };
     if let Some(key) = ["verb", "size", "sizes"].into_iter().find(|k| t.has(k)) {

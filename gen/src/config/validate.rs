@@ -37,7 +37,7 @@ pub(super) fn validate(s: &Scenario) -> Result<Vec<String>, ScenarioError> {
     check_connect(s)?;
     check_end(s)?;
     for (i, port) in s.ports.iter().enumerate() {
-        let virtual_port = matches!(port.device, Device::Ring(_) | Device::Vdev { .. });
+        let virtual_port = matches!(port.device, Device::Ring(_) | Device::Mesh(_) | Device::Vdev { .. });
         if port.pfc.as_ref().is_some_and(|p| !p.nic) && virtual_port && s.run.line_rate.is_none() {
             let text = "pauses last for bit times of the port's speed, and this one has none of its own: add line_rate = \
                         \"100Gbps\" to [run]";
@@ -95,13 +95,26 @@ fn unique<T: Eq + Hash + fmt::Display>(
     Ok(())
 }
 
+/// The most ports of a mesh.
+const MESH: usize = 16;
+
 fn check_rings(s: &Scenario) -> Result<(), ScenarioError> {
     for (i, port) in s.ports.iter().enumerate() {
+        let ends: Vec<_> =
+            s.ports.iter().filter(|p| p.device == port.device).map(|p| p.name.as_str()).collect();
+        if matches!(port.device, Device::Mesh(_)) {
+            if !(2..=MESH).contains(&ends.len()) {
+                let n = ends.len();
+                let text = format!("{} joins 2 to {MESH} ports, not {n}", port.device);
+                return Err(s.port_error(i, "device", text));
+            }
+            if port.cores.as_ref().is_some_and(|c| c.len() > 1) {
+                return Err(s.port_error(i, "cores", "a port of a mesh has one core"));
+            }
+        }
         if !matches!(port.device, Device::Ring(_)) {
             continue;
         }
-        let ends: Vec<_> =
-            s.ports.iter().filter(|p| p.device == port.device).map(|p| p.name.as_str()).collect();
         if ends.len() != 2 {
             let text = match ends.len() {
                 1 => format!("{} joins two ports and this is the only one", port.device),
@@ -203,7 +216,7 @@ fn check_joined(s: &Scenario, i: usize, flow: &Flow) -> Result<(), ScenarioError
         );
         return Err(s.flow_error(i, "to", text));
     }
-    let ring = |p: &Port| matches!(p.device, Device::Ring(_));
+    let ring = |p: &Port| matches!(p.device, Device::Ring(_) | Device::Mesh(_));
     if !ring(from) && !ring(to) {
         return Ok(());
     }
@@ -247,7 +260,8 @@ fn check_expects(s: &Scenario) -> Result<(), ScenarioError> {
 /// one.
 fn share_of_nothing(s: &Scenario, flow: &Flow) -> Option<String> {
     let port = &s.ports[flow.data_from()];
-    let unknown = s.run.line_rate.is_none() && matches!(port.device, Device::Ring(_) | Device::Vdev { .. });
+    let virtual_port = matches!(port.device, Device::Ring(_) | Device::Mesh(_) | Device::Vdev { .. });
+    let unknown = s.run.line_rate.is_none() && virtual_port;
     unknown.then(|| {
         format!(
             "a share of what? Port \"{}\" ({}) has no speed of its own: add line_rate = \"100Gbps\" to [run]",

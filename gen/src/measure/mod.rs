@@ -211,6 +211,27 @@ impl FlowSample {
     }
 }
 
+/// A collective's part of a sample.
+#[derive(Clone, Debug)]
+pub struct CollectiveSample {
+    /// Index of the collective in the scenario.
+    pub collective: usize,
+    /// How long an iteration took a rank, since the last sample.
+    pub time: Latency,
+}
+
+impl CollectiveSample {
+    /// An empty one; `time` is empty too.
+    pub fn new(collective: usize, time: Latency) -> CollectiveSample {
+        CollectiveSample { collective, time }
+    }
+
+    /// An empty one with the same room.
+    pub fn blank(&self) -> CollectiveSample {
+        CollectiveSample { collective: self.collective, time: self.time.blank() }
+    }
+}
+
 /// What one worker knows of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortSample {
@@ -231,6 +252,8 @@ pub struct Sample {
     pub at: Instant,
     /// The flows of the worker.
     pub flows: Vec<FlowSample>,
+    /// The collectives that ports of the worker are ranks of.
+    pub collectives: Vec<CollectiveSample>,
     /// The ports of the worker.
     pub ports: Vec<PortSample>,
     /// How the worker spent its time.

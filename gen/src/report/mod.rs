@@ -1,5 +1,6 @@
 //! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
 
+mod collective;
 mod detail;
 mod details;
 mod expect;
@@ -15,6 +16,7 @@ mod result;
 mod table;
 mod timeline;
 
+pub use collective::CollectiveResult;
 pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, SizesResult};
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
@@ -140,6 +142,8 @@ pub struct Finished {
     pub origin_ns: u64,
     /// By flow of the scenario.
     pub flows: Vec<FlowMeasure>,
+    /// By collective of the scenario: how long an iteration took a rank.
+    pub collectives: Vec<Latency>,
     /// The local ports.
     pub ports: Vec<PortMeasure>,
     /// The workers.

@@ -1,5 +1,6 @@
 //! The result: one JSON object, the same for every way to look at it.
 
+use super::collective::CollectiveResult;
 use super::detail::{AskedResult, DetailResult, jain, latency_kind, max_min_ratio};
 use super::expect::{self, ExpectationResult};
 use super::fabric::FabricResult;
@@ -45,6 +46,9 @@ pub struct RunResult {
     pub max_min_ratio: Option<f64>,
     /// By flow.
     pub flows: Vec<FlowResult>,
+    /// By collective: patterns whose messages wait for one another; left out where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<CollectiveResult>,
     /// By local port.
     pub ports: Vec<PortResult>,
     /// What went wrong on purpose, and whether it was seen; left out where nothing did.
@@ -316,6 +320,7 @@ impl RunResult {
             jain: jain(&goodputs),
             max_min_ratio: max_min_ratio(&goodputs),
             flows,
+            collectives: CollectiveResult::all(s, run),
             ports,
             impairment,
             fabric,

@@ -1,5 +1,6 @@
 //! The result for a person: verdict first, rates side by side, latency, what went wrong.
 
+use super::collective;
 use super::details;
 use super::result::{FlowResult, RunResult};
 use roce_engine::units::Duration;
@@ -24,6 +25,7 @@ impl fmt::Display for RunResult {
             recoveries(f, &self.flows)?;
         }
         writeln!(f)?;
+        collective::write(f, &self.collectives)?;
         if self.flows.len() <= MANY {
             gaps(f, &self.flows)?;
             reactions(f, &self.flows)?;

@@ -65,6 +65,8 @@ struct Control<'a> {
 pub(crate) struct Gathered {
     /// By flow.
     flows: Vec<Detail>,
+    /// By collective: how long an iteration took a rank.
+    pub(crate) collectives: Vec<Latency>,
 }
 
 impl Gathered {
@@ -73,6 +75,10 @@ impl Gathered {
         self.flows.resize_with(view.details.len(), Detail::default);
         for (sum, more) in self.flows.iter_mut().zip(&view.details) {
             sum.add(more, within);
+        }
+        self.collectives.resize_with(view.collectives.len(), Latency::default);
+        for (sum, more) in self.collectives.iter_mut().zip(&view.collectives).filter(|_| within) {
+            sum.add(more);
         }
     }
 }
@@ -86,6 +92,8 @@ pub(crate) struct View {
     pub(crate) latency: Vec<Latency>,
     /// By flow: what is told apart further, since the view before.
     details: Vec<Detail>,
+    /// By collective: how long an iteration took a rank, since the view before.
+    collectives: Vec<Latency>,
     /// By flow: gaps between packets with data, since the start.
     pub(crate) gaps: Vec<Gaps>,
     /// By flow: recoveries since the start.
@@ -237,6 +245,7 @@ pub(super) fn run(
         environment,
         origin_ns: wall_clock_of(&clock),
         flows,
+        collectives: control.gathered.collectives.clone(),
         ports,
         workers,
         intervals,
@@ -468,6 +477,7 @@ impl View {
             flows: vec![FlowStats::default(); s.flows.len()],
             latency: vec![Latency::default(); s.flows.len()],
             details: vec![Detail::default(); s.flows.len()],
+            collectives: vec![Latency::default(); s.collectives.len()],
             gaps: vec![Gaps::default(); s.flows.len()],
             stages: vec![Stages::default(); s.flows.len()],
             ports: vec![EndpointCounters::default(); s.ports.len()],
@@ -489,6 +499,9 @@ impl View {
             self.details[more.flow].add(&more.detail, true);
             self.gaps[more.flow].add(&more.gaps);
             self.stages[more.flow].add(&more.stages);
+        }
+        for more in &sample.collectives {
+            self.collectives[more.collective].add(&more.time);
         }
         for PortSample { port, counters, cq_overflow, pauses } in &sample.ports {
             self.ports[*port].add(counters);

@@ -131,6 +131,14 @@ pub fn start_dpdk(
     Eal::init(&config).map_err(|e: EalError| EnvironmentError(e.to_string()))
 }
 
+/// The address of a port of a mesh that has none of its own: frames find their way by it.
+fn mesh_mac(index: usize, device: &Device) -> Option<[u8; 6]> {
+    let Device::Mesh(n) = device else { return None };
+    let [.., a, b] = n.to_be_bytes();
+    let [.., c, d] = (index as u32).to_be_bytes();
+    Some([0x02, 0x6d, a, b, c, d])
+}
+
 /// How the local ports of a scenario are to be opened; with the scenario's index of each.
 pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, PortSpec)> {
     let local = s.ports.iter().enumerate().filter(|(_, p)| p.is_local());
@@ -138,6 +146,7 @@ pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, Port
         .map(|(index, port)| {
             let device = match &port.device {
                 Device::Ring(n) => DeviceSpec::Ring(*n),
+                Device::Mesh(n) => DeviceSpec::Mesh(*n),
                 Device::Vdev { devargs, .. } => DeviceSpec::Vdev(devargs.clone()),
                 Device::Pci(address) => DeviceSpec::Pci(address.clone()),
                 Device::None | Device::Remote | Device::Fabric => {
@@ -163,7 +172,7 @@ pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, Port
                 workers: cores[index].len() as u16,
                 mtu,
                 max_frame: payload.max(usize::from(port.l3_mtu())) + MAX_HEADERS + 8,
-                mac: port.mac.map(|m| m.0),
+                mac: port.mac.map(|m| m.0).or(mesh_mac(index, &port.device)),
                 promiscuous: port.promiscuous,
                 link_wait: Duration::from_nanos(port.link_wait.as_nanos()),
                 flow_control: port

@@ -450,7 +450,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             depth: side_depth(flow, side),
             verify: flow.verify,
             messages: flow.messages,
-            after: flow.after.filter(|_| side == Side::Sender),
+            steps: flow.steps.clone(),
             arrivals,
             local: half.places,
             remote,

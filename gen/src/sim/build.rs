@@ -69,6 +69,10 @@ pub(super) fn build(s: &Scenario) -> Result<Built> {
             let wires = (0..s.ports.len()).map(|i| wire(Station(i as u32))).collect();
             (wires, fabric.rate, Some(plan))
         }
+        None if s.ports.iter().any(|p| matches!(p.device, Device::Mesh(_))) => {
+            let (wires, rate) = mesh(s, &mut net)?;
+            (wires, rate, None)
+        }
         None => {
             let (wires, rate) = cables(s, &mut net)?;
             (wires, rate, None)
@@ -156,6 +160,56 @@ fn switches(s: &Scenario, fabric: &Fabric, seed: u64, net: &mut Network<SimFrame
     fabric.topology.build(net, &parts)
 }
 
+/// Joins the ports of each mesh by a switch that holds whatever comes: rings lose nothing either.
+fn mesh(s: &Scenario, net: &mut Network<SimFrame>) -> Result<(Vec<Wire>, Rate)> {
+    let link_rate = s.link.rate.or(s.run.line_rate).unwrap_or(RATE);
+    let port_rate = s.run.line_rate.unwrap_or(link_rate);
+    // Half of the way lies on either side of the switch.
+    let delay = Duration::from_nanos(s.link.delay.as_nanos() / 2);
+    let nic = Cable { rate: port_rate, delay, framing: Framing::ETHERNET };
+    let link = Cable { rate: link_rate.min(port_rate), ..nic };
+    let mut switches = Vec::new();
+    let mut wires = Vec::new();
+    for (i, port) in s.ports.iter().enumerate() {
+        let Device::Mesh(number) = port.device else {
+            let text = "in virtual time either all ports are of meshes or none is";
+            return Err(s.port_error(i, "device", text).into());
+        };
+        let known = switches.iter().find(|(n, _)| *n == number).map(|(_, switch)| *switch);
+        let switch = known.unwrap_or_else(|| {
+            let switch = net.add_switch(endless());
+            switches.push((number, switch));
+            switch
+        });
+        let station = Station(net.stations() as u32);
+        let [_, to_host] = net.join_ways(Node::Host, Node::Switch(switch), [&nic, &link]);
+        net.set_route(switch, station, &[to_host]);
+        wires.push(Wire { station, last: net.port_of(station) });
+    }
+    Ok((wires, port_rate))
+}
+
+/// A switch that loses nothing for want of room.
+fn endless() -> SwitchSpec {
+    SwitchSpec {
+        buffer: BufferSpec {
+            total: u64::MAX >> 1,
+            reserve: 0,
+            resume_offset: 0,
+            alpha_log2: 0,
+            lossy_alpha_log2: 0,
+            queue_limit: None,
+        },
+        lossless: 0,
+        headroom: Some(0),
+        max_frame: 0,
+        service: Service::default(),
+        marking: None,
+        seed: 0,
+        watchdog: None,
+    }
+}
+
 /// Joins the two ends of each ring by the link of the scenario; the rate of the ports.
 fn cables(s: &Scenario, net: &mut Network<SimFrame>) -> Result<(Vec<Wire>, Rate)> {
     let peers = peers(s)?;
@@ -192,23 +246,9 @@ fn bottleneck(
     link: &Cable,
 ) -> [PortId; 2] {
     let nic = Cable { rate: port_rate, delay: Duration::ZERO, framing: Framing::ETHERNET };
-    let switch = net.add_switch(SwitchSpec {
-        buffer: BufferSpec {
-            total: u64::MAX >> 1,
-            reserve: 0,
-            resume_offset: 0,
-            alpha_log2: 0,
-            lossy_alpha_log2: 0,
-            queue_limit: Some(s.link.queue_bytes),
-        },
-        lossless: 0,
-        headroom: Some(0),
-        max_frame: 0,
-        service: Service::default(),
-        marking: None,
-        seed: 0,
-        watchdog: None,
-    });
+    let mut spec = endless();
+    spec.buffer.queue_limit = Some(s.link.queue_bytes);
+    let switch = net.add_switch(spec);
     let [[_, to_a], [_, to_b]] =
         [(); 2].map(|()| net.join_ways(Node::Host, Node::Switch(switch), [&nic, link]));
     net.set_route(switch, stations[0], &[to_a]);

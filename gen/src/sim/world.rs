@@ -103,6 +103,7 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
         origin_ns: 0,
         flows,
         injected: injected.collect(),
+        collectives: sim.gathered.collectives,
         ports,
         workers,
         intervals: sim.intervals,

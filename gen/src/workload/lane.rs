@@ -4,7 +4,7 @@ use super::arrivals::{Arrivals, Schedule};
 use super::buffers::{Buffers, Places, SharedReceives, Side};
 use super::pattern;
 use super::traffic::{Message, Traffic};
-use crate::config::{After, Verb};
+use crate::config::{Steps, Verb};
 use crate::plan::Frames;
 use roce_engine::io::PacketIo;
 use roce_engine::units::{Duration, Instant, Mtu, Qpn};
@@ -51,8 +51,8 @@ pub struct LaneSpec {
     pub verify: bool,
     /// Messages to send.
     pub messages: Option<u64>,
-    /// What its messages wait for, by steps.
-    pub after: Option<After>,
+    /// What its messages wait for, where its flow is part of a collective.
+    pub steps: Option<Arc<Steps>>,
     /// When messages are due.
     pub arrivals: Arrivals,
     /// The buffers of this side.
@@ -160,7 +160,7 @@ impl Lane {
     /// A lane at rest.
     pub fn new(spec: LaneSpec) -> Lane {
         let depth = if spec.side == Side::Sender { spec.depth as usize } else { 0 };
-        let allowed = spec.after.map_or(u64::MAX, |a| a.pieces);
+        let allowed = if spec.steps.is_some() { 0 } else { u64::MAX };
         Lane {
             flow: 0,
             size: spec.traffic.bounds().1,
@@ -266,17 +266,10 @@ impl Lane {
         self.dead = true;
     }
 
-    /// The flow whose messages it waits for.
-    pub(super) fn after(&self) -> Option<usize> {
-        Some(self.spec.after?.flow)
-    }
-
-    /// So many messages have come that it may wait for.
+    /// It may post so many messages since the start.
     #[inline]
-    pub(super) fn allow_after(&mut self, received: u64) {
-        if let Some(after) = self.spec.after {
-            self.allowed = (received / after.pieces + 1) * after.pieces;
-        }
+    pub(super) fn allow(&mut self, messages: u64) {
+        self.allowed = messages;
     }
 
     /// Whether it posts at times of its own, and not as soon as there is room.

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod buffers;
+mod collective;
 mod lane;
 pub mod pattern;
 mod traffic;
@@ -9,12 +10,15 @@ mod watch;
 
 pub use arrivals::{Arrivals, Pace};
 pub use buffers::{Buffers, Layout, Places, SharedReceives, Side, front, receive_depth, side_depth};
+use collective::Ranks;
 use lane::ReceiveId;
 pub use lane::{Ended, Ideal, Lane, LaneSpec, Received};
 pub use traffic::{Kind, Message, Sizes, Traffic};
 use watch::Watch;
 
-use crate::measure::{Detail, FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload};
+use crate::measure::{
+    CollectiveSample, Detail, FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload,
+};
 use roce_engine::io::PacketIo;
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn};
@@ -43,8 +47,8 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Generator {
     lanes: Vec<Lane>,
-    /// By lane: the one that waits for what it receives.
-    followers: Vec<u32>,
+    /// What waits for what.
+    ranks: Ranks,
     /// The flows that the lanes belong to.
     flows: Vec<FlowSample>,
     /// What each flow's latencies begin with.
@@ -83,7 +87,7 @@ impl Generator {
     ) -> Generator {
         Generator {
             lanes: Vec::new(),
-            followers: Vec::new(),
+            ranks: Ranks::default(),
             flows: Vec::new(),
             empty,
             by_slot: vec![Vec::new(); ports.len()],
@@ -105,6 +109,7 @@ impl Generator {
         for (blank, own) in sample.flows.iter_mut().zip(&self.flows) {
             blank.detail = own.detail.blank();
         }
+        sample.collectives = self.ranks.samples.iter().map(CollectiveSample::blank).collect();
         sample
     }
 
@@ -130,17 +135,7 @@ impl Generator {
 
     /// Prepares the buffers of all lanes and posts their receive requests.
     pub fn prepare<I: PacketIo>(&mut self, endpoints: &mut [Endpoint<I>]) {
-        self.followers = vec![NO_LANE; self.lanes.len()];
-        for (index, lane) in self.lanes.iter().enumerate() {
-            let Some(flow) = lane.after() else { continue };
-            let awaited = self
-                .lanes
-                .iter()
-                .position(|l| !l.is_sender() && l.flow_of_scenario() == flow && l.index() == lane.index());
-            if let Some(awaited) = awaited {
-                self.followers[awaited] = index as u32;
-            }
-        }
+        self.ranks = Ranks::new(&self.lanes, &self.empty);
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.prepare(number as u32, &mut endpoints[lane.endpoint()]);
         }
@@ -148,6 +143,7 @@ impl Generator {
 
     fn start<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) {
         self.posting = true;
+        self.ranks.begin(now, &mut self.lanes);
         self.unfinished = self.lanes.iter().filter(|l| l.is_sender() && !l.is_finished()).count();
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             match lane.begin(now) {
@@ -281,17 +277,13 @@ impl Generator {
     /// Something was received: posts what waited for it.
     #[inline]
     fn follow<I: PacketIo>(&mut self, now: Instant, index: u32, endpoint: &mut Endpoint<I>) {
-        let follower = self.followers[index as usize];
-        if follower == NO_LANE {
-            return;
-        }
-        let received = self.lanes[index as usize].received();
-        let lane = &mut self.lanes[follower as usize];
-        lane.allow_after(received);
-        if self.posting {
-            let posted = lane.fill_pipe(now, endpoint);
-            self.flows[lane.flow()].stats.posted += posted;
-        }
+        let (flows, posting) = (&mut self.flows, self.posting);
+        self.ranks.received(now, index, &mut self.lanes, |lane| {
+            if posting {
+                let posted = lane.fill_pipe(now, endpoint);
+                flows[lane.flow()].stats.posted += posted;
+            }
+        });
     }
 
     fn lane_of(&self, endpoint: usize, qpn: Qpn) -> Option<u32> {
@@ -364,6 +356,11 @@ impl Generator {
             std::mem::swap(&mut to.latency, &mut from.latency);
             to.detail.reset();
             std::mem::swap(&mut to.detail, &mut from.detail);
+        }
+        for (to, from) in sample.collectives.iter_mut().zip(&mut self.ranks.samples) {
+            to.collective = from.collective;
+            to.time.reset();
+            std::mem::swap(&mut to.time, &mut from.time);
         }
         for (to, (endpoint, port)) in sample.ports.iter_mut().zip(endpoints.iter().zip(&self.ports)) {
             to.port = *port;

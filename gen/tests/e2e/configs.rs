@@ -224,6 +224,25 @@ fn websearch_open_loop() {
 }
 
 #[test]
+fn allreduce_ring() {
+    let _machine = Machine::take();
+    let more = ["--json", "--set", "flow.ring.iterations=2"];
+    let ended =
+        run([&["run", "configs/allreduce-ring.toml", "--set", "flow.ring.ack_timeout=20"], &more[..]]
+            .concat());
+    let result = ended.result(0);
+    well_formed(&result);
+    let c = &list(&result, "/collectives")[0];
+    assert_eq!((text(c, "/pattern"), int(c, "/ranks"), int(c, "/steps")), ("all-reduce", 4, 6));
+    assert_eq!(float(c, "/iterations"), 2.0, "{c:#}");
+    // 2 (n - 1) / n of the buffer by the measured time.
+    let bus = int(c, "/bytes") as f64 * 8.0 / float(c, "/time_mean_ns") * 6.0 / 4.0;
+    assert!((float(c, "/bus_gbps") / bus - 1.0).abs() < 1e-9, "{c:#}");
+    let bytes: u64 = list(&result, "/flows").iter().map(|f| int(f, "/bytes")).sum();
+    assert_eq!(bytes, 2 * 6 * int(c, "/bytes"), "each rank sends 6 quarters of the buffer, twice");
+}
+
+#[test]
 fn datagrams() {
     let _machine = Machine::take();
     let result = judge(&short("datagrams.toml", &["ud", "ud_imm"], &["--json"]), 2);
@@ -298,6 +317,7 @@ fn no_file_is_left_out() {
     let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
     names.sort();
     let here = [
+        "allreduce-ring",
         "datagrams",
         "dcqcn-loopback",
         "impaired-loopback",
@@ -322,6 +342,7 @@ fn no_file_is_left_out() {
         "ecmp-entropy",
         "cluster-200",
         "stall",
+        "allreduce-64",
     ];
     let mut known: Vec<String> = here.iter().chain(&elsewhere).map(|n| format!("{n}.toml")).collect();
     known.sort();

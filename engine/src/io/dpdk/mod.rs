@@ -104,11 +104,14 @@ impl Pieces {
     }
 }
 
-/// What one worker has of a port: a transmit queue, its receive queues, a pool of frames.
+/// What one worker has of a port: transmit and receive queues, a pool of frames.
 #[derive(Debug)]
 pub struct DpdkIo {
     rx: Vec<RxQueue>,
-    tx: TxQueue,
+    /// One, or one for each of `peers`.
+    tx: Vec<TxQueue>,
+    /// The addresses that transmit queues lead to, where there are several.
+    peers: Vec<[u8; 6]>,
     pool: Mempool,
     /// Where the port takes frames in pieces that lie anywhere in memory.
     pieces: Option<Pieces>,
@@ -170,7 +173,7 @@ impl PacketIo for DpdkIo {
 
     #[inline]
     fn send(&mut self, batch: &mut ArrayVec<Mbuf, BURST>) -> usize {
-        self.tx.send(batch)
+        if self.peers.is_empty() { self.tx[0].send(batch) } else { self.send_by_address(batch) }
     }
 
     #[inline]
@@ -184,5 +187,32 @@ impl PacketIo for DpdkIo {
 
     fn patience(&self) -> Option<Duration> {
         self.patience
+    }
+}
+
+impl DpdkIo {
+    /// Sends each frame to the queue that leads to its destination; what has an address that nobody
+    /// has is gone, as behind a switch.
+    fn send_by_address(&mut self, batch: &mut ArrayVec<Mbuf, BURST>) -> usize {
+        let mut sent = 0;
+        while let Some(first) = batch.first() {
+            let to = first.data().first_chunk::<6>().copied();
+            let run = batch.iter().take_while(|f| f.data().first_chunk::<6>().copied() == to).count();
+            let mut part: ArrayVec<Mbuf, BURST> = batch.drain(..run).collect();
+            match self.peers.iter().position(|p| Some(*p) == to) {
+                Some(queue) => sent += self.tx[queue].send(&mut part),
+                None => {
+                    sent += part.len();
+                    free_bulk(&mut part);
+                }
+            }
+            if !part.is_empty() {
+                // In order: what is behind has to wait as well.
+                part.extend(batch.drain(..));
+                *batch = part;
+                break;
+            }
+        }
+        sent
     }
 }

@@ -4,7 +4,7 @@ use super::{DpdkIo, Pieces, STALLED};
 use crate::io::{BURST, Caps};
 use dpdk_ffi::{
     Eal, EalError, FlowControl, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats,
-    ring_pair,
+    ring_mesh, ring_pair,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const POOL_CACHE: u32 = 128;
 pub enum DeviceSpec {
     /// One end of the ring pair with this number.
     Ring(u32),
+    /// One of the ports that are joined, each with every other, under this number.
+    Mesh(u32),
     /// A virtual device, as DPDK's `--vdev` takes it.
     Vdev(String),
     /// A network card by PCI address.
@@ -107,6 +109,8 @@ pub struct OpenPort {
     pools: Vec<Mempool>,
     /// One for each worker, where the port takes frames in pieces.
     piece_pools: Vec<Mempool>,
+    /// The address that frames to it have where the device knows none.
+    own_mac: Option<[u8; 6]>,
     /// The speed of its link, when that means something.
     pub speed_bps: Option<u64>,
 }
@@ -117,9 +121,9 @@ impl OpenPort {
         self.port.info()
     }
 
-    /// Its MAC address.
+    /// Its MAC address; that of a port between rings is the one it was to have, if any.
     pub fn mac(&self) -> [u8; 6] {
-        self.port.mac()
+        self.own_mac.unwrap_or_else(|| self.port.mac())
     }
 
     /// What the driver counted.
@@ -132,20 +136,27 @@ impl OpenPort {
         self.port.offload_names()
     }
 
-    /// Gives each worker its queues; more than one where the twin of a ring pair has more workers.
-    fn share_queues(&mut self, spec: &PortSpec, queues: u16) {
+    /// Gives each worker its queues; more than one where the twin of a ring pair has more workers, or
+    /// where each leads to another one of `peers`.
+    fn share_queues(&mut self, spec: &PortSpec, queues: u16, peers: Vec<[u8; 6]>) {
         // What is at the other end of a ring belongs to this process: it comes back.
-        let patience = (!matches!(spec.device, DeviceSpec::Ring(_))).then_some(STALLED);
+        let patience = (!is_rings(spec)).then_some(STALLED);
         let caps = Caps { max_frame: spec.max_frame, speed_bps: self.speed_bps, headers_only: false };
         for q in 0..queues {
             let Some((rx, tx)) = self.port.take_queue(q) else { continue };
             let worker = usize::from(q) % self.pools.len();
             match self.ios.get_mut(worker) {
-                Some(io) => io.rx.push(rx),
+                Some(io) => {
+                    io.rx.push(rx);
+                    if !peers.is_empty() {
+                        io.tx.push(tx);
+                    }
+                }
                 None => {
                     self.ios.push(DpdkIo {
                         rx: vec![rx],
-                        tx,
+                        tx: vec![tx],
+                        peers: peers.clone(),
                         pool: self.pools[worker].clone(),
                         pieces: self.piece_pools.get(worker).cloned().map(Pieces::new),
                         caps,
@@ -163,8 +174,9 @@ pub fn memory_mib(specs: &[PortSpec]) -> usize {
     let pools: usize = specs
         .iter()
         .map(|s| {
-            let frames = Mempool::memory_mib(pool_size(s), data_room(s));
-            let pieces = if takes_pieces(s) { Mempool::memory_mib(2 * pool_size(s), PIECE_ROOM) } else { 0 };
+            let size = pool_size(specs, s);
+            let frames = Mempool::memory_mib(size, data_room(s));
+            let pieces = if takes_pieces(s) { Mempool::memory_mib(2 * size, PIECE_ROOM) } else { 0 };
             (frames + pieces) * usize::from(s.workers.max(1))
         })
         .sum();
@@ -177,6 +189,7 @@ pub fn memory_mib(specs: &[PortSpec]) -> usize {
 /// [`OpenError`]: a port is not as wished; those opened before are closed.
 pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result<Vec<OpenPort>, OpenError> {
     let mut rings: HashMap<u32, (PortId, u16)> = HashMap::new();
+    let mut meshes: HashMap<u32, Vec<PortId>> = HashMap::new();
     let mut ports = Vec::new();
     for spec in specs {
         let name = || spec.name.clone();
@@ -192,6 +205,22 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
                     (a, queues)
                 }
             },
+            DeviceSpec::Mesh(n) => {
+                let all = specs.iter().filter(|s| s.device == spec.device).count() as u16;
+                let left = match meshes.remove(n) {
+                    Some(left) => left,
+                    None => {
+                        let mut ids = ring_mesh(eal, &format!("mesh{n}"), all, RING_FRAMES, None)
+                            .map_err(|source| OpenError::Port { port: name(), source })?;
+                        ids.reverse();
+                        ids
+                    }
+                };
+                let mut left = left;
+                let Some(id) = left.pop() else { unreachable!("one for each that names it") };
+                meshes.insert(*n, left);
+                (id, all - 1)
+            }
             DeviceSpec::Vdev(devargs) => {
                 let id = eal
                     .attach(&complete(devargs, spec))
@@ -205,9 +234,9 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
                 (info.id, spec.workers.max(1))
             }
         };
-        ports.push((open_one(eal, spec, id, queues)?, queues));
+        ports.push((open_one(eal, specs, spec, id, queues)?, queues));
     }
-    for (spec, (open, queues)) in specs.iter().zip(&mut ports) {
+    for (i, (spec, (open, queues))) in specs.iter().zip(&mut ports).enumerate() {
         let wrong = |source| OpenError::Port { port: spec.name.clone(), source };
         open.port.start().map_err(wrong)?;
         match spec.flow_control {
@@ -220,7 +249,11 @@ pub fn open(eal: &Eal, specs: &[PortSpec], give_up: &dyn Fn() -> bool) -> Result
         // Virtual devices invent a speed.
         let real = matches!(spec.device, DeviceSpec::Pci(_));
         open.speed_bps = link.speed_mbps.filter(|_| real).map(|m| u64::from(m) * 1_000_000);
-        open.share_queues(spec, *queues);
+        // In the order of their queues.
+        let others = specs.iter().enumerate().filter(|(o, s)| *o != i && s.device == spec.device);
+        let mesh = matches!(spec.device, DeviceSpec::Mesh(_));
+        let peers = others.filter(|_| mesh).map(|(_, s)| s.mac.unwrap_or_default()).collect();
+        open.share_queues(spec, *queues, peers);
     }
     Ok(ports.into_iter().map(|(open, _)| open).collect())
 }
@@ -243,20 +276,26 @@ fn wait_link(port: &Port, spec: &PortSpec, give_up: &dyn Fn() -> bool) -> Result
     }
 }
 
-fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenPort, OpenError> {
+fn open_one(
+    eal: &Eal,
+    specs: &[PortSpec],
+    spec: &PortSpec,
+    id: PortId,
+    queues: u16,
+) -> Result<OpenPort, OpenError> {
     let name = || spec.name.clone();
     let workers = spec.workers.max(1);
     let pools = (0..workers)
         .map(|w| {
             let pool = format!("{}-{}-{w}", id.raw(), short(&spec.name));
-            Mempool::create(eal, &pool, pool_size(spec), POOL_CACHE, data_room(spec), None, None)
+            Mempool::create(eal, &pool, pool_size(specs, spec), POOL_CACHE, data_room(spec), None, None)
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| OpenError::Pool { port: name(), source })?;
     let piece_pools = (0..if takes_pieces(spec) { workers } else { 0 })
         .map(|w| {
             let pool = format!("{}-{}-{w}p", id.raw(), short(&spec.name));
-            Mempool::create(eal, &pool, 2 * pool_size(spec), POOL_CACHE, PIECE_ROOM, None, None)
+            Mempool::create(eal, &pool, 2 * pool_size(specs, spec), POOL_CACHE, PIECE_ROOM, None, None)
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| OpenError::Pool { port: name(), source })?;
@@ -274,19 +313,21 @@ fn open_one(eal: &Eal, spec: &PortSpec, id: PortId, queues: u16) -> Result<OpenP
     let wrong = |source| OpenError::Port { port: name(), source };
     let mut port = Port::configure(eal, id, &config, &per_queue).map_err(wrong)?;
     // Rings have no address to set; frames carry the wanted one all the same.
-    let settable = !matches!(spec.device, DeviceSpec::Ring(_));
+    let settable = !is_rings(spec);
     if let Some(mac) = spec.mac.filter(|_| settable) {
         if mac != port.mac() {
             port.set_mac(mac).map_err(wrong)?;
         }
     }
-    Ok(OpenPort { port, ios: Vec::new(), pools, piece_pools, speed_bps: None })
+    let own_mac = spec.mac.filter(|_| matches!(spec.device, DeviceSpec::Mesh(_)));
+    Ok(OpenPort { port, ios: Vec::new(), pools, piece_pools, own_mac, speed_bps: None })
 }
 
 /// Frames in the rings and queues of a worker, in caches of threads, and in hand.
-fn pool_size(spec: &PortSpec) -> u32 {
+fn pool_size(specs: &[PortSpec], spec: &PortSpec) -> u32 {
     let queued = match spec.device {
         DeviceSpec::Ring(_) => RING_FRAMES,
+        DeviceSpec::Mesh(_) => RING_FRAMES * specs.iter().filter(|s| s.device == spec.device).count() as u32,
         _ => 2 * u32::from(DESCRIPTORS),
     };
     queued + 3 * POOL_CACHE * 2 + 8 * BURST as u32
@@ -296,10 +337,15 @@ fn pool_size(spec: &PortSpec) -> u32 {
 /// as they are, and a null port looks at none.
 fn takes_pieces(spec: &PortSpec) -> bool {
     match &spec.device {
-        DeviceSpec::Ring(_) => true,
+        DeviceSpec::Ring(_) | DeviceSpec::Mesh(_) => true,
         DeviceSpec::Vdev(devargs) => devargs.starts_with("net_null"),
         DeviceSpec::Pci(_) => false,
     }
+}
+
+/// Whether it leads to other ports of this process, by rings.
+fn is_rings(spec: &PortSpec) -> bool {
+    matches!(spec.device, DeviceSpec::Ring(_) | DeviceSpec::Mesh(_))
 }
 
 fn data_room(spec: &PortSpec) -> u16 {
