@@ -227,6 +227,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 qps: 1,
                 per_qp: false,
                 traffic: Arc::new(Traffic::fixed(spec.verb, spec.size)),
+                script: None,
                 frames: Arc::from([frames(spec)]),
                 ideal: None,
                 unreliable: spec.uc,

@@ -249,3 +249,39 @@ fn rings_of_four_and_of_sixty_four() {
         );
     }
 }
+
+/// A trace is what comes out: every message with its size, at its time, at its priority.
+#[test]
+fn golden_replay_of_a_flow_list() {
+    let s = load("replay-incast.toml", &[]);
+    let judged = passed(&s);
+    let line = |(r, f): (&FlowResult, &roce_gen::config::Flow)| {
+        let delay = r.detail.post_delay_ns.unwrap();
+        format!("{} tos {} {} messages {} B late {}", r.name, f.tos, r.messages, r.bytes, delay.max)
+    };
+    let lines: Vec<_> = judged.result.flows.iter().zip(&s.flows).map(line).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    replay.h1-h0.p3 tos 96 3 messages 600000 B late 0
+    replay.h2-h0.p3 tos 96 3 messages 150000 B late 0
+    replay.h2-h3.p1 tos 32 1 messages 3000 B late 0
+    replay.h3-h0.p3 tos 96 2 messages 2000000 B late 0
+    replay.h3-h2.p0 tos 0 1 messages 12 B late 0
+    ");
+}
+
+/// Loops and time scale: all of it again, later and slower.
+#[test]
+fn a_trace_is_replayed_again_and_slower() {
+    let span = |changes: &[&str]| {
+        let s = load("replay.toml", changes);
+        let flows = passed(&s).result.flows;
+        assert!(flows.iter().all(|f| f.messages_verified == f.messages && f.messages_overdue == 0));
+        (flows.iter().map(|f| f.messages).sum::<u64>(), flows.iter().map(|f| f.elapsed_s).fold(0.0, f64::max))
+    };
+    let (once, short) = span(&["replay.loops=1", "replay.time_scale=1.0"]);
+    assert_eq!(once, 400);
+    let (twice, long) = span(&["replay.loops=2", "replay.time_scale=3.0", "replay.pause=10ms"]);
+    assert_eq!(twice, 800);
+    let want = 3.0 * short + 0.01 + 3.0 * short;
+    assert!((long / want - 1.0).abs() < 0.05, "{long} {want}");
+}

@@ -42,7 +42,8 @@ pub(super) fn read_flows(
     let first = flows.len();
     let cut = pairs.collective.map(|(_, ranks)| read_cut(t, ranks as u64)).transpose()?;
     for (i, pair) in pairs.list.iter().enumerate() {
-        let mut flow = read_flow(t, pair.from, pair.to, around, cut.and_then(|c| c.size))?;
+        let traffic = read_traffic(t, cut.and_then(|c| c.size))?;
+        let mut flow = read_flow(t, pair.from, pair.to, around, traffic)?;
         flow.table = table;
         flow.name = if pairs.single { name.to_owned() } else { format!("{name}.{i}") };
         flow.group = (!pairs.single).then(|| name.to_owned());
@@ -141,13 +142,13 @@ fn read_cut(t: &Table<'_>, ranks: u64) -> Result<Cut, ScenarioError> {
     Ok(Cut { size: Some((share / pieces) as u32), pieces, iterations })
 }
 
-/// Reads one flow, whose messages have `size` bytes where that does not stand in the table.
-fn read_flow(
+/// Reads one flow with these messages.
+pub(super) fn read_flow(
     t: &Table<'_>,
     from: usize,
     to: usize,
     around: Around<'_>,
-    size: Option<u32>,
+    traffic: Traffic,
 ) -> Result<Flow, ScenarioError> {
     let Around { ports, control, path, .. } = around;
     if ports[from].ip.is_ipv4() != ports[to].ip.is_ipv4() {
@@ -157,7 +158,6 @@ fn read_flow(
         );
         return Err(t.clash("from", "to", text));
     }
-    let traffic = read_traffic(t, size)?;
     let transport = read_transport(t, &traffic)?;
     let (least, size) = traffic.bounds();
     let mtu = read_mtu(t, &ports[from], &ports[to])?;
@@ -190,6 +190,7 @@ fn read_flow(
         group: None,
         table: 0,
         steps: None,
+        scripts: None,
         from,
         to,
         verb: traffic.kinds()[0].verb,

@@ -3,10 +3,11 @@
 use std::fmt;
 
 /// Sections of a scenario.
-pub(super) const SECTIONS: [&str; 12] = [
+pub(super) const SECTIONS: [&str; 13] = [
     "run",
     "port",
     "flow",
+    "replay",
     "expect",
     "connect",
     "impair",
@@ -121,6 +122,39 @@ pub(super) const FLOW: &[&str] = &[
     "ack_timeout_low",
 ];
 
+/// Keys of `replay` besides those of flows.
+pub(super) const REPLAY: &[&str] = &["file", "format", "ports", "time_scale", "loops", "pause"];
+
+/// All keys of `replay`: those of flows, but for who sends what to whom and when.
+pub(super) fn replay() -> Vec<&'static str> {
+    const NOT: &[&str] = &[
+        "from",
+        "to",
+        "among",
+        "pattern",
+        "pieces",
+        "bytes",
+        "chunk",
+        "iterations",
+        "shuffle",
+        "verb",
+        "size",
+        "sizes",
+        "mix",
+        "arrival",
+        "think_time",
+        "on",
+        "off",
+        "load",
+        "rate",
+        "layer",
+        "burst",
+        "messages",
+        "psn",
+    ];
+    FLOW.iter().filter(|k| !NOT.contains(k)).chain(REPLAY).copied().collect()
+}
+
 pub(super) const CONNECT: &[&str] = &["listen", "peer", "timeout"];
 
 pub(super) const IMPAIR: &[&str] = &[
@@ -234,7 +268,7 @@ impl fmt::Display for Range {
 
 const MAX: u64 = i64::MAX as u64;
 
-const INTEGERS: [(&str, u64, u64); 29] = [
+const INTEGERS: [(&str, u64, u64); 30] = [
     ("seed", 0, MAX),
     ("vlan", 1, 4094),
     ("qps", 1, 16_384),
@@ -243,6 +277,7 @@ const INTEGERS: [(&str, u64, u64); 29] = [
     ("messages", 1, MAX),
     ("pieces", 1, 32_768),
     ("iterations", 1, 1 << 32),
+    ("loops", 1, 1 << 32),
     ("dscp", 0, 63),
     ("traffic_class", 0, 255),
     ("pcp", 0, 7),

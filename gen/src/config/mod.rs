@@ -21,6 +21,7 @@ mod pattern;
 mod pfc;
 mod quantity;
 mod read;
+mod replay;
 mod sections;
 mod set;
 mod source;
@@ -57,12 +58,13 @@ use toml::de::{DeTable, DeValue};
 
 /// The sections of a scenario and the keys that each may have; those of `expect` besides `flow` and
 /// `counters` are [`METRICS`].
-pub fn keys() -> [(&'static str, &'static [&'static str]); 13] {
+pub fn keys() -> [(&'static str, &'static [&'static str]); 14] {
     [
         ("run", limits::RUN),
         ("port", limits::PORT),
         ("port.pfc", limits::PFC),
         ("flow", limits::FLOW),
+        ("replay", limits::REPLAY),
         ("expect", &["flow", "counters"]),
         ("connect", limits::CONNECT),
         ("impair", limits::IMPAIR),
@@ -145,6 +147,9 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
     let mut collectives = Vec::new();
     for (table, t) in many(source, &root, "flow", Some(limits::FLOW))?.iter().enumerate() {
         flow::read_flows(t, table, around, &mut flows, &mut collectives)?;
+    }
+    if let Some(table) = one(source, &root, "replay", &limits::replay())? {
+        replay::read_replay(&table, around, &mut flows)?;
     }
     let mut expects = Vec::new();
     for table in many(source, &root, "expect", None)? {

@@ -6,7 +6,7 @@ use super::congestion::Dcqcn;
 use super::error::{Place, ScenarioError};
 use super::pfc::Pfc;
 use super::source::{KeyPath, Seg, Source};
-use crate::workload::Traffic;
+use crate::workload::{Script, Traffic};
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
 use roce_engine::sim::FrameSizes;
@@ -107,7 +107,12 @@ impl Scenario {
             "flow" => self.flows[index].table,
             _ => index,
         };
-        path.extend(index.map(|i| Seg::Index(table(i))));
+        let index = index.map(table);
+        if index == Some(super::replay::TABLE) {
+            path = vec![Seg::Key("replay".to_owned())];
+        } else {
+            path.extend(index.map(Seg::Index));
+        }
         path.extend(key.map(|k| Seg::Key(k.to_owned())));
         self.source.place(&path)
     }
@@ -331,6 +336,8 @@ pub struct Flow {
     pub(crate) table: usize,
     /// What its messages wait for, where it is part of a collective.
     pub steps: Option<Arc<Steps>>,
+    /// By queue pair: its messages and their times, where they come from a recording.
+    pub scripts: Option<Arc<Vec<Arc<Script>>>>,
     /// Index of the port that posts the work requests.
     pub from: usize,
     /// Index of the other port.

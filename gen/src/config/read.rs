@@ -154,6 +154,12 @@ impl<'a> Table<'a> {
         })
     }
 
+    /// The bytes of such a file.
+    pub(super) fn bytes_beside(&self, key: &str, file: &str) -> Result<Vec<u8>, ScenarioError> {
+        let path = self.source.beside(file);
+        std::fs::read(&path).map_err(|e| self.error(key, format_args!("{}: {e}", path.display())))
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ScenarioError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),

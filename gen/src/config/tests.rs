@@ -81,6 +81,7 @@ fn defaults() {
         group: None,
         table: 0,
         steps: None,
+        scripts: None,
         from: 0,
         to: 1,
         verb: Verb::Write,

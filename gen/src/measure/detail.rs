@@ -139,7 +139,7 @@ impl Detail {
         let qps = if lane.qps > 1 || lane.per_qp { lane.qps as usize } else { 0 };
         let qp = QpDetail { latency: lane.per_qp.then(|| Latency::coarse(sized)), ..QpDetail::default() };
         Detail {
-            delay: lane.arrivals.is_open().then(|| if sized { Latency::sized() } else { Latency::default() }),
+            delay: lane.is_open().then(|| if sized { Latency::sized() } else { Latency::default() }),
             sizes: (!traffic.is_fixed()).then(|| SizeDetail::new(traffic.bounds(), sized)),
             kinds: vec![KindCount::default(); kinds],
             qps: vec![qp; qps],

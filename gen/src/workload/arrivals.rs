@@ -90,6 +90,10 @@ impl Schedule {
         self.advance();
     }
 
+    pub(super) fn start(&self) -> Instant {
+        self.start
+    }
+
     /// A message was posted: the next one is due at another time.
     #[inline]
     pub(super) fn advance(&mut self) {

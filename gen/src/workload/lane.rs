@@ -3,6 +3,7 @@
 use super::arrivals::{Arrivals, Schedule};
 use super::buffers::{Buffers, Places, SharedReceives, Side};
 use super::pattern;
+use super::script::Script;
 use super::traffic::{Message, Traffic};
 use crate::config::{Steps, Verb};
 use crate::plan::Frames;
@@ -35,6 +36,8 @@ pub struct LaneSpec {
     pub per_qp: bool,
     /// What is posted.
     pub traffic: Arc<Traffic>,
+    /// Its messages and their times, where they come from a recording.
+    pub script: Option<Arc<Script>>,
     /// By kind of message: what is on the wire.
     pub frames: Arc<[Frames]>,
     /// How long a message takes where nothing is in its way, if that is known.
@@ -279,7 +282,7 @@ impl Lane {
 
     /// Whether its messages are due by the clock.
     pub(super) fn is_open(&self) -> bool {
-        self.spec.arrivals.is_open()
+        self.spec.is_open()
     }
 
     pub(super) fn set_blocked(&mut self) {
@@ -334,6 +337,10 @@ impl Lane {
         if !self.is_sender() || self.is_over() {
             return None;
         }
+        if let Some(script) = &self.spec.script {
+            let start = self.schedule.start().as_nanos();
+            return Some(Instant::from_nanos(start.saturating_add(script.due(self.posted))));
+        }
         self.schedule.due(self.posted).or_else(|| self.thinking.front().copied())
     }
 
@@ -342,7 +349,11 @@ impl Lane {
         if !self.is_sender() || !self.is_open() || self.dead {
             return 0;
         }
-        let due = self.schedule.due_until(now, self.posted).min(self.spec.messages.unwrap_or(u64::MAX));
+        let due = match &self.spec.script {
+            Some(script) => script.due_until(now.since(self.schedule.start()).as_nanos(), self.posted),
+            None => self.schedule.due_until(now, self.posted),
+        };
+        let due = due.min(self.spec.messages.unwrap_or(u64::MAX));
         due.saturating_sub(self.posted)
     }
 
@@ -405,7 +416,10 @@ impl Lane {
     /// Message `number`.
     #[inline]
     fn message(&self, number: u64) -> Message {
-        self.spec.traffic.message(self.spec.seed, number)
+        match &self.spec.script {
+            None => self.spec.traffic.message(self.spec.seed, number),
+            Some(script) => script.message(number),
+        }
     }
 
     /// Its oldest outstanding message has ended.
@@ -541,6 +555,11 @@ impl Lane {
 }
 
 impl LaneSpec {
+    /// Whether its messages are due by the clock.
+    pub fn is_open(&self) -> bool {
+        self.arrivals.is_open() || self.script.is_some()
+    }
+
     /// How long it thinks between two messages of a closed loop, if it does.
     fn thinks(&self) -> Option<Duration> {
         match self.arrivals {

@@ -5,6 +5,7 @@ mod buffers;
 mod collective;
 mod lane;
 pub mod pattern;
+mod script;
 mod traffic;
 mod watch;
 
@@ -13,6 +14,7 @@ pub use buffers::{Buffers, Layout, Places, SharedReceives, Side, front, receive_
 use collective::Ranks;
 use lane::ReceiveId;
 pub use lane::{Ended, Ideal, Lane, LaneSpec, Received};
+pub use script::{Entry, Script};
 pub use traffic::{Kind, Message, Sizes, Traffic};
 use watch::Watch;
 
