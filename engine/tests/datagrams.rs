@@ -5,7 +5,7 @@ mod common;
 
 use common::script::{BTH, altered, resealed};
 use common::*;
-use roce_engine::transport::{QpConfig, QueuePair, Recovery, Verdict};
+use roce_engine::transport::{QpConfig, QueuePair, Recovery, StageLog, Verdict};
 use roce_engine::units::{Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::CompletionStatus::*;
 use roce_engine::verbs::*;
@@ -34,7 +34,7 @@ fn ud_in_init(index: u8, own: Gid) -> Side {
     let mut done = Done::default();
     let attrs = UdAttrs { pkey: 0xFFFF, qkey: QKEY + u32::from(index), own, mtu: Mtu::B1024 };
     qp.modify(Transition::InitUd(attrs), &mut done).unwrap();
-    let mut side = Side { qp, mem, mr, done };
+    let mut side = Side { qp, mem, mr, done, log: StageLog::default() };
     side.fill(0, &[0xEE; 1 << 20]);
     side
 }

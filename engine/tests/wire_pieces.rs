@@ -59,10 +59,10 @@ fn both(v6: bool, vlan: Option<Vlan>, opcode: Opcode, len: usize) -> (Vec<u8>, [
         ext = Reth::LEN;
     }
     let mut whole = vec![0xEE; 9000];
-    let n = template.write(&mut whole, &mut head.clone(), &stamp(opcode), ext, Payload::from(&bytes[..]));
+    let n = template.write(&mut whole, &mut head.clone(), stamp(opcode), ext, Payload::from(&bytes[..]));
     whole.truncate(n);
     let mut slot = Pieces::default();
-    assert_eq!(template.write(&mut slot, &mut head, &stamp(opcode), ext, payload), n);
+    assert_eq!(template.write(&mut slot, &mut head, stamp(opcode), ext, payload), n);
     (whole, slot.got.expect("long enough to be attached"))
 }
 

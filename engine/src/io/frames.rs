@@ -96,6 +96,10 @@ pub trait PacketIo {
         None
     }
 
+    /// Asks for `what` to be brought near: it will be wanted soon.  Nothing depends on it.
+    #[inline]
+    fn fetch<T>(_what: &T) {}
+
     /// The time of the turn, for ports that care.
     #[inline]
     fn set_now(&mut self, _now: Instant) {}

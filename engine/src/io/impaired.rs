@@ -204,6 +204,11 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
         self.inner.release(frames);
     }
 
+    #[inline]
+    fn fetch<T>(what: &T) {
+        I::fetch(what);
+    }
+
     /// What it holds back may be long.
     fn patience(&self) -> Option<Duration> {
         self.inner.patience().filter(|_| self.state.is_none())

@@ -182,6 +182,11 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     }
 
     #[inline]
+    fn fetch<T>(what: &T) {
+        I::fetch(what);
+    }
+
+    #[inline]
     fn caps(&self) -> Caps {
         self.inner.caps()
     }

@@ -24,4 +24,4 @@ mod ud;
 
 pub use counters::QpCounters;
 pub use qp::{QpConfig, QueuePair, Recovery, Sent, Transmit, Verdict};
-pub use stages::{Spans, Stage, Stages};
+pub use stages::{Spans, Stage, StageLog, Stages};

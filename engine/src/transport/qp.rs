@@ -5,7 +5,7 @@ use super::requester::Requester;
 use super::responder::Responder;
 use super::uc::UcReceiver;
 use super::ud::{self, Datagrams};
-use super::{QpCounters, Stages};
+use super::{QpCounters, StageLog};
 use crate::cc::{Gaps, Mark, NotificationConfig, Pacer, RateControl};
 use crate::units::{Instant, Mtu, Psn, Qpn};
 use crate::verbs::{
@@ -112,12 +112,13 @@ pub(super) struct Conn {
     pub(super) mtu: Mtu,
     pub(super) access: Access,
     pub(super) unreliable: bool,
-    pub(super) datagrams: Datagrams,
+    /// Of a datagram queue pair.
+    pub(super) datagrams: Option<Box<Datagrams>>,
     pub(super) advertised: Advertised,
     /// The headers to the peer; a datagram queue pair has none and takes those of address handles.
     pub(super) template: Template,
     pub(super) counters: QpCounters,
-    pub(super) stages: Stages,
+    pub(super) stages: StageLog,
 }
 
 /// A queue pair.
@@ -139,13 +140,15 @@ pub struct QueuePair {
     cnps: u32,
     cnp_tos: u8,
     cnp_pcp: u8,
-    conn: Option<Box<Conn>>,
+    conn: Option<Conn>,
     requester: Requester,
     responder: Responder,
-    uc: UcReceiver,
+    /// Of an unreliable connection.
+    uc: Option<Box<UcReceiver>>,
     pub(super) rq: Ring<RecvWr>,
-    counters_before: QpCounters,
-    stages_before: Stages,
+    /// What was counted before the last RESET.
+    counters_before: Option<Box<QpCounters>>,
+    stages: StageLog,
     config: QpConfig,
     init: InitAttrs,
 }
@@ -175,13 +178,19 @@ impl QueuePair {
                 config.credits && config.ty == QpType::Rc,
             ),
             responder: Responder::new(config.ack_interval),
-            uc: UcReceiver::default(),
+            uc: (config.ty == QpType::Uc).then(Box::default),
             rq: Ring::new(if config.srq.is_some() { 0 } else { config.max_recv_wr }),
-            counters_before: QpCounters::default(),
-            stages_before: Stages::default(),
+            counters_before: None,
+            stages: StageLog::default(),
             config,
             init: InitAttrs { access: Access::NONE, pkey: 0xFFFF },
         }
+    }
+
+    /// What lies outside of it and is wanted with the next packet: the oldest send request.
+    #[inline]
+    pub(crate) fn queued(&self) -> Option<&impl Sized> {
+        self.requester.sq.front()
     }
 
     /// Its number.
@@ -214,7 +223,7 @@ impl QueuePair {
 
     /// What it counted since it was made.
     pub fn counters(&self) -> QpCounters {
-        let mut sum = self.counters_before;
+        let mut sum = self.counters_before.as_deref().copied().unwrap_or_default();
         if let Some(conn) = &self.conn {
             sum.add(&conn.counters);
         }
@@ -227,12 +236,12 @@ impl QueuePair {
         self.responder.has_output()
     }
 
-    /// Adds to `sum` how long its recoveries took since it was made.
-    pub fn add_stages(&self, sum: &mut Stages) {
-        sum.add(&self.stages_before);
-        if let Some(conn) = &self.conn {
-            sum.add(&conn.stages);
+    /// How long its recoveries take is recorded in `log` from now on.
+    pub fn set_stages(&mut self, log: StageLog) {
+        if let Some(conn) = &mut self.conn {
+            conn.stages = log.clone();
         }
+        self.stages = log;
     }
 
     /// Packets sent and not acknowledged.
@@ -339,13 +348,13 @@ impl QueuePair {
     /// Makes an address handle of a datagram queue pair that has left RESET: for packets along
     /// `route`.  It lives until the queue pair goes back there.  `None` for other queue pairs.
     pub fn create_ah(&mut self, route: &Route) -> Option<Ah> {
-        let conn = self.conn.as_deref_mut().filter(|_| self.ty == QpType::Ud)?;
+        let conn = self.conn.as_mut().filter(|_| self.ty == QpType::Ud)?;
         let template = if self.rocev1 { Template::rocev1 } else { Template::new };
         let mut template = template(route, self.pkey, Qpn::new(0));
         if conn.template.is_hollow() {
             template.set_hollow();
         }
-        Some(conn.datagrams.add(template))
+        Some(conn.datagrams.as_mut()?.add(template))
     }
 
     /// Queues a send request.
@@ -356,7 +365,7 @@ impl QueuePair {
             state => return Err(PostError::State(state)),
         }
         if let SendOp::Datagram(to) = &wr.op
-            && self.conn.as_ref().is_none_or(|c| !c.datagrams.has(to.ah))
+            && self.conn.as_ref().and_then(|c| c.datagrams.as_ref()).is_none_or(|d| !d.has(to.ah))
         {
             return Err(PostError::AddressHandle);
         }
@@ -374,7 +383,7 @@ impl QueuePair {
             return Err(PostError::Unsupported);
         }
         self.rq.push(wr).map_err(|_| PostError::QueueFull)?;
-        if let Some(conn) = self.conn.as_deref_mut()
+        if let Some(conn) = self.conn.as_mut()
             && self.config.credits
         {
             conn.advertised.receives = self.rq.len();
@@ -395,7 +404,7 @@ impl QueuePair {
         if let Err(reason) = self.admit(p) {
             return Verdict::Dropped(reason);
         }
-        let Some(conn) = self.conn.as_deref_mut() else { return Verdict::Dropped(DropReason::QpState) };
+        let Some(conn) = self.conn.as_mut() else { return Verdict::Dropped(DropReason::QpState) };
         if p.ecn() == Ecn::Ce {
             conn.counters.np_ecn_marked_roce_packets += 1;
             // A CNP breeds no CNP, nor does a datagram: there is no path back to its sender.
@@ -433,12 +442,13 @@ impl QueuePair {
                 return verdict;
             }
             QpType::Uc => {
-                let verdict = self.uc.on_request(p, conn, &mut self.rq, mem, done);
-                (verdict, self.uc.take_failure())
+                let Some(uc) = &mut self.uc else { return Verdict::Dropped(DropReason::WrongTransport) };
+                let verdict = uc.on_request(p, conn, &mut self.rq, mem, done);
+                (verdict, uc.take_failure())
             }
             QpType::Ud => {
                 let verdict = ud::on_request(p, conn, &mut self.rq, mem, done);
-                (verdict, conn.datagrams.take_failure())
+                (verdict, conn.datagrams.as_mut().and_then(|d| d.take_failure()))
             }
         };
         if let Some(wr) = failure {
@@ -478,7 +488,7 @@ impl QueuePair {
         if self.cnps == 0 {
             return None;
         }
-        let conn = self.conn.as_deref_mut()?;
+        let conn = self.conn.as_mut()?;
         self.cnps -= 1;
         conn.counters.np_cnp_sent += 1;
         let len = conn.template.cnp(slot.buf(), self.cnp_tos, self.cnp_pcp);
@@ -494,7 +504,7 @@ impl QueuePair {
         slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Transmit {
-        let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
+        let Some(conn) = self.conn.as_mut() else { return Transmit::Idle };
         conn.advertised.receives = self.rq.len();
         // Data in responses is under congestion control too; ACKs and NAKs are not.
         let held = if self.responder.has_answer() { self.requester.cc.hold(now) } else { None };
@@ -505,7 +515,7 @@ impl QueuePair {
                 return Transmit::Sent(sent);
             }
         }
-        let Some(conn) = self.conn.as_deref_mut() else { return Transmit::Idle };
+        let Some(conn) = self.conn.as_mut() else { return Transmit::Idle };
         self.respond_next = true;
         let outcome = match self.state {
             QpState::Rts | QpState::Sqd => {
@@ -538,7 +548,7 @@ impl QueuePair {
             QpState::Sqe => return self.flush_sends(done),
             _ => {}
         }
-        if let Some(conn) = self.conn.as_deref_mut() {
+        if let Some(conn) = self.conn.as_mut() {
             self.requester.on_deadline(now, conn);
             self.after_requester(done);
         }
@@ -597,7 +607,7 @@ impl QueuePair {
         slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Option<Sent> {
-        let conn = self.conn.as_deref_mut()?;
+        let conn = self.conn.as_mut()?;
         let sent = self.responder.transmit(now, conn, mem, slot)?;
         if sent.payload != 0 {
             self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64, sent.payload);
@@ -642,21 +652,23 @@ impl QueuePair {
         self.peer = attrs.route.dst;
         self.dest_qpn = attrs.dest_qpn;
         let template = if self.rocev1 { Template::rocev1 } else { Template::new };
-        self.conn = Some(Box::new(Conn {
+        self.conn = Some(Conn {
             qpn: self.config.qpn,
             pd: self.config.pd,
             mtu: attrs.mtu,
             access: self.init.access,
             unreliable: self.ty == QpType::Uc,
-            datagrams: Datagrams::default(),
+            datagrams: None,
             advertised: Advertised::new(self.config.credits && self.config.srq.is_none()),
             template: template(&attrs.route, self.pkey, attrs.dest_qpn),
             counters: QpCounters::default(),
-            stages: Stages::default(),
-        }));
+            stages: self.stages.clone(),
+        });
         let window = self.config.recovery.is_selective().then_some(self.config.window);
         self.responder.start(attrs, window);
-        self.uc.start(attrs.rq_psn);
+        if let Some(uc) = &mut self.uc {
+            uc.start(attrs.rq_psn);
+        }
         self.state = QpState::Rtr;
     }
 
@@ -675,29 +687,27 @@ impl QueuePair {
             flow_label: 0,
             sport: 0,
         };
-        self.conn = Some(Box::new(Conn {
+        self.conn = Some(Conn {
             qpn: self.config.qpn,
             pd: self.config.pd,
             mtu: attrs.mtu,
             access: Access::NONE,
             unreliable: true,
-            datagrams: Datagrams::new(attrs.qkey),
+            datagrams: Some(Box::new(Datagrams::new(attrs.qkey))),
             advertised: Advertised::new(false),
             template: Template::new(&nowhere, self.pkey, Qpn::new(0)),
             counters: QpCounters::default(),
-            stages: Stages::default(),
-        }));
+            stages: self.stages.clone(),
+        });
         self.state = QpState::Init;
     }
 
     fn reset(&mut self) {
         let mut counters = self.counters();
         counters.psns_failed += u64::from(self.unacknowledged());
-        let mut stages = Stages::default();
-        self.add_stages(&mut stages);
-        *self = QueuePair { rocev1: self.rocev1, ..QueuePair::new(self.config) };
-        self.counters_before = counters;
-        self.stages_before = stages;
+        let stages = std::mem::take(&mut self.stages);
+        *self = QueuePair { rocev1: self.rocev1, stages, ..QueuePair::new(self.config) };
+        self.counters_before = Some(Box::new(counters));
     }
 
     /// After the requester did something: errors, drained.
@@ -733,7 +743,7 @@ impl QueuePair {
             done.event(self.config.qpn, QpEvent::Fatal(status));
         }
         if let Some((wr_id, opcode)) = self.requester.pop_head() {
-            if let Some(conn) = self.conn.as_deref_mut() {
+            if let Some(conn) = self.conn.as_mut() {
                 conn.counters.req_cqe_error += 1;
             }
             done.complete(failed(self.config.qpn, wr_id, opcode, status));
@@ -757,7 +767,7 @@ impl QueuePair {
         self.flush_sends(done);
         let qpn = self.config.qpn;
         let mut receives = 0;
-        let bound = self.responder.take_receive().or_else(|| self.uc.take_receive());
+        let bound = self.responder.take_receive().or_else(|| self.uc.as_mut()?.take_receive());
         let shared = self.config.srq.is_some();
         let queued = core::iter::from_fn(|| if shared { None } else { self.rq.pop() });
         for wr in bound.into_iter().chain(queued) {
@@ -765,7 +775,7 @@ impl QueuePair {
             receives += 1;
         }
         self.responder.stop();
-        if let Some(conn) = self.conn.as_deref_mut() {
+        if let Some(conn) = self.conn.as_mut() {
             conn.counters.resp_cqe_flush_error += receives;
         }
         if first && shared {
@@ -780,7 +790,7 @@ impl QueuePair {
             sends += 1;
         }
         let unanswered = self.requester.stop();
-        if let Some(conn) = self.conn.as_deref_mut() {
+        if let Some(conn) = self.conn.as_mut() {
             conn.counters.psns_failed += u64::from(unanswered);
             conn.counters.req_cqe_flush_error += sends;
         }

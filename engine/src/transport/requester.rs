@@ -438,7 +438,7 @@ impl Requester {
     }
 
     /// Writes the packet at the cursor.
-    #[inline]
+    #[inline(always)]
     fn build(
         &mut self,
         conn: &mut Conn,
@@ -597,8 +597,7 @@ const fn wc_opcode(op: &SendOp) -> WcOpcode {
 mod tests {
     use super::*;
     use crate::transport::credits::Advertised;
-    use crate::transport::ud::Datagrams;
-    use crate::transport::{QpCounters, Stages};
+    use crate::transport::{QpCounters, StageLog};
     use crate::units::Qpn;
     use crate::verbs::{Access, CompletionQueue, Pd, SendFlags, Sge};
     use crate::wire::{Gid, MacAddr, Route, Template};
@@ -624,11 +623,11 @@ mod tests {
             mtu: Mtu::B256,
             access: Access::NONE,
             unreliable: false,
-            datagrams: Datagrams::default(),
+            datagrams: None,
             advertised: Advertised::new(false),
             template: Template::new(&route, 0xFFFF, Qpn::new(3)),
             counters: QpCounters::default(),
-            stages: Stages::default(),
+            stages: StageLog::default(),
         };
         let mut requester = Requester::new(2, 1 << 22, Recovery::GoBackN, false);
         let first = Psn::new(0xFF_0000);

@@ -81,7 +81,7 @@ impl Responder {
     pub(super) fn start(&mut self, attrs: &RtrAttrs, window: Option<u32>) {
         self.epsn = attrs.rq_psn;
         self.min_rnr_timer = attrs.min_rnr_timer;
-        self.out.start(usize::from(attrs.max_dest_rd_atomic));
+        self.out.start(usize::from(attrs.max_dest_rd_atomic), window.is_some());
         self.reorder =
             window.map(|n| Box::new(Reorder::new(n.clamp(1, Recovery::MAX_WINDOW), attrs.mtu, attrs.rq_psn)));
     }

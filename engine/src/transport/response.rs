@@ -6,7 +6,6 @@ use crate::verbs::{Memory, MrKey};
 use crate::wire::{
     Aeth, AethKind, AtomicAckEth, Head, NakCode, Opcode, Payload, SackBlock, Slot, Stamp, Syndrome,
 };
-use arrayvec::ArrayVec;
 
 /// A READ or atomic that was executed: kept to answer it, and to answer it again.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +55,8 @@ pub(super) struct Output {
     resources: Vec<Resource>,
     oldest: usize,
     depth: usize,
-    repairs: ArrayVec<Repair, REPAIRS>,
+    /// At most [`REPAIRS`]; room for them is made where there may be any.
+    repairs: Vec<Repair>,
     /// Resources that wait, and those of them that wait for the first time.
     waiting: u32,
     fresh: u32,
@@ -72,7 +72,7 @@ impl Output {
             resources: Vec::new(),
             oldest: 0,
             depth: 0,
-            repairs: ArrayVec::new(),
+            repairs: Vec::new(),
             waiting: 0,
             fresh: 0,
             ack: None,
@@ -81,9 +81,10 @@ impl Output {
         }
     }
 
-    /// Keeps resources for `depth` READs and atomics.
-    pub(super) fn start(&mut self, depth: usize) {
+    /// Keeps resources for `depth` READs and atomics, and repairs of their answers if `repairs`.
+    pub(super) fn start(&mut self, depth: usize, repairs: bool) {
         self.resources = Vec::with_capacity(depth);
+        self.repairs = Vec::with_capacity(if repairs && depth != 0 { REPAIRS } else { 0 });
         self.depth = depth;
     }
 
@@ -217,7 +218,11 @@ impl Output {
     /// Whether any is, and there is room to remember it.
     pub(super) fn repair(&mut self, resource: &Resource, k: u32, packets: u32) -> bool {
         let left = packets.min(resource.next.saturating_sub(k));
-        left != 0 && self.repairs.try_push(Repair { psn: resource.first.plus(k), left, begins: true }).is_ok()
+        let room = self.repairs.len() < REPAIRS;
+        if left != 0 && room {
+            self.repairs.push(Repair { psn: resource.first.plus(k), left, begins: true });
+        }
+        left != 0 && room
     }
 
     /// Writes the next frame.  `Err` is a READ whose memory is gone: its PSN and MSN.  Nothing but
@@ -436,7 +441,7 @@ fn finish(
     payload: Payload<'_>,
 ) -> Sent {
     let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: 0, psn, tos: None };
-    let len = conn.template.write(slot, head, &stamp, ext, payload);
+    let len = conn.template.write(slot, head, stamp, ext, payload);
     Sent { len, payload: payload.len as u32, psn }
 }
 
@@ -448,7 +453,7 @@ mod tests {
     #[test]
     fn the_newest_resource_of_a_psn_is_found() {
         let mut out = Output::new();
-        out.start(3);
+        out.start(3, false);
         for original in 0..5 {
             let psn = Psn::new(5);
             out.push(psn, 1, Msn::new(0), Answer::Atomic { original });

@@ -22,7 +22,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Writes the frame.  `Err` when the local bytes cannot be had.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(
         self,
         wr: &SendWr,
@@ -85,12 +85,14 @@ impl Segment {
         let mut what = Payload::default();
         if payload != 0 {
             let from = wr.sge.addr.wrapping_add(u64::from(done_bytes));
-            what =
-                mem.source(conn.pd, wr.sge.lkey, from, payload).map_err(|_| CompletionStatus::LocProtErr)?;
+            match mem.source(conn.pd, wr.sge.lkey, from, payload) {
+                Ok(source) => what = source,
+                Err(_) => return Err(CompletionStatus::LocProtErr),
+            }
         }
         let solicited = wr.flags.solicited && self.last && wr.op.takes_recv();
         let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };
-        let len = conn.template.write(slot, &mut head, &stamp, ext, what);
+        let len = conn.template.write(slot, &mut head, stamp, ext, what);
         Ok(Sent { len, payload, psn: self.psn })
     }
 }

@@ -1,6 +1,8 @@
 //! How long the stages of a recovery take: histograms of fixed size, filled on loss only.
 
 use crate::units::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A span of time between two steps of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +75,59 @@ impl Stages {
             self.recorded = 0;
         }
     }
+}
 
-    pub(crate) fn record(&mut self, stage: Stage, span: Duration) {
-        self.recorded += 1;
-        self.spans[stage as usize].record(span);
+/// Where queue pairs record their recoveries: all that have a copy of it record into the same
+/// histograms.  Those of one worker should share one, so that no cache line goes back and forth.
+///
+/// Histograms are larger than all else that a queue pair has, and most never lose a packet.
+#[derive(Clone, Debug, Default)]
+pub struct StageLog(Option<Arc<Recorded>>);
+
+#[derive(Debug)]
+struct Recorded {
+    spans: [RecordedSpans; Stage::ALL.len()],
+    recorded: AtomicU64,
+}
+
+#[derive(Debug)]
+struct RecordedSpans {
+    counts: [AtomicU32; BUCKETS],
+    max: AtomicU64,
+}
+
+impl StageLog {
+    /// An empty log; [`StageLog::default`] is none at all and forgets what is recorded.
+    pub fn new() -> StageLog {
+        let spans =
+            || RecordedSpans { counts: [const { AtomicU32::new(0) }; BUCKETS], max: AtomicU64::new(0) };
+        let spans = std::array::from_fn(|_| spans());
+        StageLog(Some(Arc::new(Recorded { spans, recorded: AtomicU64::new(0) })))
+    }
+
+    /// Adds to `sum` what was recorded since the log was made; at no cost where nothing was ever lost.
+    pub fn add_to(&self, sum: &mut Stages) {
+        let Some(log) = &self.0 else { return };
+        match log.recorded.load(Ordering::Relaxed) {
+            0 => return,
+            more => sum.recorded += more,
+        }
+        for (to, from) in sum.spans.iter_mut().zip(&log.spans) {
+            for (n, more) in to.counts.iter_mut().zip(&from.counts) {
+                *n = n.saturating_add(more.load(Ordering::Relaxed));
+            }
+            to.max = to.max.max(Duration::from_nanos(from.max.load(Ordering::Relaxed)));
+        }
+    }
+
+    /// Adds one span.
+    #[cold]
+    pub(crate) fn record(&self, stage: Stage, span: Duration) {
+        let Some(log) = &self.0 else { return };
+        let spans = &log.spans[stage as usize];
+        spans.counts[bucket_of(span)].fetch_add(1, Ordering::Relaxed);
+        spans.max.fetch_max(span.as_nanos(), Ordering::Relaxed);
+        log.recorded.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -133,12 +184,6 @@ impl Spans {
         }
         self.max = self.max.max(other.max);
     }
-
-    fn record(&mut self, span: Duration) {
-        let count = &mut self.counts[bucket_of(span)];
-        *count = count.saturating_add(1);
-        self.max = self.max.max(span);
-    }
 }
 
 fn bucket_of(span: Duration) -> usize {
@@ -181,12 +226,19 @@ mod tests {
         let mut a = Stages::default();
         assert!(a.is_empty());
         assert_eq!(a.of(Stage::Stall).percentile(50.0), None);
+        let log = StageLog::new();
         for ns in [100, 200, 1000, 5000] {
-            a.record(Stage::GapToNak, Duration::from_nanos(ns));
+            log.record(Stage::GapToNak, Duration::from_nanos(ns));
         }
+        log.add_to(&mut a);
+        let other = StageLog::new();
+        other.clone().record(Stage::GapToNak, Duration::from_nanos(70_000));
         let mut b = Stages::default();
-        b.record(Stage::GapToNak, Duration::from_nanos(70_000));
+        other.add_to(&mut b);
         a.add(&b);
+        let none = StageLog::default();
+        none.record(Stage::GapToNak, Duration::from_nanos(1));
+        none.add_to(&mut a);
         let spans = a.of(Stage::GapToNak);
         assert_eq!((spans.count(), spans.max().as_nanos()), (5, 70_000));
         let p = |percent| spans.percentile(percent).map(Duration::as_nanos);

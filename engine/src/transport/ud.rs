@@ -49,7 +49,8 @@ pub(super) fn write(
     mem: &Memory,
     slot: &mut (impl Slot + ?Sized),
 ) -> Result<Sent, CompletionStatus> {
-    let Datagrams { qkey: own_qkey, handles, .. } = &mut conn.datagrams;
+    let own = conn.datagrams.as_deref_mut().ok_or(CompletionStatus::LocQpOpErr)?;
+    let Datagrams { qkey: own_qkey, handles, .. } = own;
     let template = handles.get_mut(to.ah.0 as usize).ok_or(CompletionStatus::LocQpOpErr)?;
     let mut head = Head::new();
     let body = head.from(template.headers_len());
@@ -71,7 +72,7 @@ pub(super) fn write(
     let solicited = wr.flags.solicited;
     let stamp = Stamp { opcode, solicited, ack_req: false, pad: 0, psn, tos: None };
     template.set_dest_qp(to.qpn);
-    let len = template.write(slot, &mut head, &stamp, ext, what);
+    let len = template.write(slot, &mut head, stamp, ext, what);
     Ok(Sent { len, payload, psn })
 }
 
@@ -108,7 +109,8 @@ fn receive(
     mem: &mut Memory,
 ) -> Result<Completion, DropReason> {
     let deth = p.deth().ok_or(DropReason::Malformed)?;
-    if deth.qkey != conn.datagrams.qkey {
+    let own = conn.datagrams.as_deref_mut().ok_or(DropReason::WrongTransport)?;
+    if deth.qkey != own.qkey {
         return Err(DropReason::QkeyMismatch);
     }
     let wr = *rq.front().ok_or(DropReason::NoRecvWqe)?;
@@ -120,7 +122,7 @@ fn receive(
     }
     rq.pop();
     let Ok(sink) = mem.sink(conn.pd, wr.sge.lkey, wr.sge.addr, len) else {
-        conn.datagrams.failure = Some(wr);
+        own.failure = Some(wr);
         return Err(DropReason::AccessError);
     };
     if !p.is_hollow() {

@@ -175,6 +175,15 @@ impl CompletionQueue {
         Some(entry)
     }
 
+    /// The queue pair of the entry that comes `after` so many others.
+    #[inline]
+    pub(crate) fn ahead(&self, after: usize) -> Option<Qpn> {
+        Some(match self.entries.get(self.head + after)? {
+            CqEntry::Completion(done) => done.qpn,
+            CqEntry::Event(qpn, _) => *qpn,
+        })
+    }
+
     /// Entries waiting.
     pub fn len(&self) -> usize {
         self.entries.len() - self.head

@@ -279,7 +279,7 @@ impl Memory {
     }
 
     /// The bytes of `va .. va + len` that a queue pair in `pd` sends.
-    #[inline]
+    #[inline(always)]
     pub fn source(&self, pd: Pd, key: MrKey, va: u64, len: u32) -> Result<Payload<'_>, AccessError> {
         let region = &self.regions[self.slot(key)?];
         if region.pd != pd {
@@ -344,7 +344,7 @@ impl Memory {
         Ok(&mut self.regions[slot].bytes[range])
     }
 
-    #[inline]
+    #[inline(always)]
     fn remote_at(
         &self,
         pd: Pd,
@@ -364,7 +364,13 @@ impl Memory {
         Ok((slot, region.range(va, len)?))
     }
 
+    /// The entry of the region that the key names, to fetch it ahead.
     #[inline]
+    pub fn region(&self, key: MrKey) -> Option<&impl Sized> {
+        self.regions.get((unpermute(key.0, self.secret) & ((1 << SLOT_BITS) - 1)) as usize)
+    }
+
+    #[inline(always)]
     fn slot(&self, key: MrKey) -> Result<usize, AccessError> {
         let slot = (unpermute(key.0, self.secret) & ((1 << SLOT_BITS) - 1)) as usize;
         match self.regions.get(slot) {
@@ -392,7 +398,7 @@ impl Region {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn payload(&self, range: Range<usize>, len: usize) -> Payload<'_> {
         Payload {
             piece: self.constant.as_ref().and_then(|c| c.piece(range.start, len)),
@@ -402,7 +408,7 @@ impl Region {
     }
 
     /// Where `va .. va + len` lies in `bytes`.
-    #[inline]
+    #[inline(always)]
     fn range(&self, va: u64, len: u32) -> Result<Range<usize>, AccessError> {
         let offset = va.checked_sub(self.va).ok_or(AccessError::Range)?;
         let end = offset.checked_add(u64::from(len)).ok_or(AccessError::Range)?;

@@ -57,7 +57,7 @@ pub use opcode::{Class, Kind, Opcode, OpcodeInfo, PayloadRule, Position};
 pub use packet::Packet;
 pub use parse::{
     Checks, classify, classify_checks, classify_headers, classify_pieces, classify_rocev1,
-    classify_rocev1_pieces, classify_with,
+    classify_rocev1_pieces, classify_with, dest_qp_of,
 };
 pub use parts::{Net, Parts};
 pub use pause::{ETHERTYPE_MAC_CONTROL, PAUSE_ADDRESS, PRIORITIES, Pause, pause_time};

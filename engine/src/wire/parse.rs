@@ -7,6 +7,7 @@ use super::{
     Bth, Class, DropReason, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_ROCEV1, ETHERTYPE_VLAN,
     Ethernet, GRH_NEXT_HEADER, ICRC_LEN, IP_PROTO_UDP, Ipv4, Ipv6, Packet, UDP_PORT, Udp, Vlan,
 };
+use crate::units::Qpn;
 
 /// Which checksums [`classify_checks`] verifies; the NIC may have done it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,25 @@ impl Checks {
 #[inline]
 pub fn classify(frame: &[u8]) -> Result<Packet<'_>, DropReason> {
     classify_checks(frame, None, Checks::ALL)
+}
+
+/// The queue pair that a frame is for, if it is a RoCE frame in its usual shape: a guess, to fetch
+/// ahead what the frame will need.
+#[inline]
+pub fn dest_qp_of(frame: &[u8]) -> Option<Qpn> {
+    let ethertype_at = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+    let (ethertype, l3) = match ethertype_at(12)? {
+        ETHERTYPE_VLAN => (ethertype_at(16)?, Ethernet::LEN + Vlan::LEN),
+        other => (other, Ethernet::LEN),
+    };
+    let encapsulation = match ethertype {
+        ETHERTYPE_IPV4 => Encapsulation::Ipv4,
+        ETHERTYPE_IPV6 => Encapsulation::Ipv6,
+        ETHERTYPE_ROCEV1 => Encapsulation::Grh,
+        _ => return None,
+    };
+    let [a, b, c] = *frame.get(l3 + encapsulation.headers_len() + 5..)?.first_chunk()?;
+    Some(Qpn::new(u32::from_be_bytes([0, a, b, c])))
 }
 
 /// [`classify`] for a NIC that took the tag off the frame and handed it over as `stripped_vlan`.

@@ -177,7 +177,7 @@ impl Template {
     /// # Panics
     ///
     /// When `out` is shorter than the headers.
-    #[inline]
+    #[inline(always)]
     pub fn stamp(&self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
         debug_assert!(body_len.is_multiple_of(4) && body_len <= 65_000);
         debug_assert!(fields.pad < 4);
@@ -237,19 +237,19 @@ impl Template {
     /// # Panics
     ///
     /// When there is no room for the frame.
-    #[inline]
+    #[inline(always)]
     pub fn write(
         &mut self,
         slot: &mut (impl Slot + ?Sized),
         head: &mut Head,
-        fields: &Stamp,
+        fields: Stamp,
         ext_len: usize,
         payload: Payload<'_>,
     ) -> usize {
         let bytes = payload.bytes;
         let pad = payload.len.wrapping_neg() & 3;
         let body_len = ext_len + payload.len + pad;
-        let fields = Stamp { pad: pad as u8, ..*fields };
+        let fields = Stamp { pad: pad as u8, ..fields };
         if self.hollow {
             let out = slot.buf();
             let at = self.stamp(out, &fields, body_len);

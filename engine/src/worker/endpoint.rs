@@ -1,5 +1,6 @@
 //! An endpoint: one port, its queue pairs and its memory, on one worker.
 
+mod ahead;
 mod fetch;
 mod host;
 mod pauses;
@@ -355,6 +356,12 @@ impl<I: PacketIo> Endpoint<I> {
         self.cq.pop()
     }
 
+    /// The queue pair of the completion or event that comes `after` so many others.
+    #[inline]
+    pub(super) fn completion_ahead(&self, after: usize) -> Option<Qpn> {
+        self.cq.ahead(after)
+    }
+
     /// When it has something to do if no frame comes in: the past when it has more to send already.
     /// For who can sleep: what waits for room in the port, or for frames to fill, is left out.
     pub fn next_wake(&self) -> Option<Instant> {
@@ -386,7 +393,11 @@ impl<I: PacketIo> Endpoint<I> {
         }
         self.counters.rx_packets += fresh as u64;
         let mut astray = ArrayVec::<(usize, u32), BURST>::new();
+        let far = self.is_wide();
         for (i, frame) in rx.iter().enumerate() {
+            if far {
+                self.look_ahead(&rx, i);
+            }
             if let Some(worker) = self.take(now, frame, i >= crossed) {
                 astray.push((i, worker));
             }

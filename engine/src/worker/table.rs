@@ -104,6 +104,13 @@ impl QpTable {
         }
     }
 
+    /// The slot that a number names, whatever is in there.
+    #[inline]
+    pub(super) fn expected(&self, qpn: Qpn) -> Option<&Slot> {
+        let slot = (qpn.get() & ((1 << SLOT_BITS) - 1)).wrapping_sub(RESERVED);
+        self.slots.get(if self.stride == 1 { slot } else { slot / self.stride } as usize)
+    }
+
     #[inline]
     pub(super) fn get(&self, local: u32) -> Option<&Slot> {
         self.slots.get(local as usize)

@@ -9,6 +9,9 @@ use rtrb::Consumer;
 /// Packets that an endpoint may send in a turn.
 const TX_BUDGET: u32 = 64;
 
+/// So many completions ahead, the application may fetch what it will need.
+const COMPLETIONS_AHEAD: usize = 8;
+
 /// Whether the poll loop goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
@@ -39,6 +42,12 @@ pub trait Application<I: PacketIo> {
 
     /// Something happened to a queue pair of endpoint `index`.
     fn on_event(&mut self, now: Instant, index: usize, endpoint: &mut Endpoint<I>, qpn: Qpn, event: QpEvent);
+
+    /// A completion or event of queue pair `qpn` comes soon, and there are many queue pairs: the
+    /// moment to [fetch](PacketIo::fetch) what it will need.  Called twice for each, the second time
+    /// when what was fetched the first time has come.
+    #[inline]
+    fn fetch_ahead(&self, _endpoint: &Endpoint<I>, _index: usize, _qpn: Qpn, _again: bool) {}
 
     /// Once a turn, before transmission: the moment to post.  Whether anything was posted.
     fn on_turn(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool;
@@ -162,7 +171,15 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
 
     fn take_completions(&mut self, now: Instant, index: usize) {
         let endpoint = &mut self.endpoints[index];
+        let wide = endpoint.is_wide();
         while let Some(entry) = endpoint.pop_completion() {
+            if wide {
+                for (after, again) in [(COMPLETIONS_AHEAD, false), (COMPLETIONS_AHEAD / 2, true)] {
+                    if let Some(qpn) = endpoint.completion_ahead(after) {
+                        self.app.fetch_ahead(endpoint, index, qpn, again);
+                    }
+                }
+            }
             match entry {
                 CqEntry::Completion(done) => self.app.on_completion(now, index, endpoint, &done),
                 CqEntry::Event(qpn, event) => self.app.on_event(now, index, endpoint, qpn, event),

@@ -4,7 +4,7 @@
 pub mod schedule;
 pub mod script;
 
-use roce_engine::transport::{QpConfig, QueuePair, Recovery, Stage, Stages, Transmit, Verdict};
+use roce_engine::transport::{QpConfig, QueuePair, Recovery, Stage, StageLog, Stages, Transmit, Verdict};
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::*;
 use roce_engine::wire::*;
@@ -82,6 +82,7 @@ pub struct Side {
     pub mem: Memory,
     pub mr: MemoryRegion,
     pub done: Done,
+    pub log: StageLog,
 }
 
 pub fn route(from: u8, to: u8) -> Route {
@@ -117,6 +118,8 @@ impl Side {
             ack_interval: s.ack_interval,
             recovery: s.recovery,
         });
+        let log = StageLog::new();
+        qp.set_stages(log.clone());
         let mut done = Done::default();
         qp.modify(Transition::Init(InitAttrs { access: s.access, pkey: 0xFFFF }), &mut done).unwrap();
         let rtr = RtrAttrs {
@@ -136,7 +139,7 @@ impl Side {
             max_rd_atomic: s.rd_atomic,
         };
         qp.modify(Transition::Rts(rts), &mut done).unwrap();
-        Side { qp, mem, mr, done }
+        Side { qp, mem, mr, done, log }
     }
 
     pub fn fill(&mut self, offset: usize, bytes: &[u8]) {
@@ -182,7 +185,7 @@ impl Side {
     /// How many spans of each stage were recorded, in the order of [`Stage::ALL`].
     pub fn stages(&self) -> [u64; 5] {
         let mut stages = Stages::default();
-        self.qp.add_stages(&mut stages);
+        self.log.add_to(&mut stages);
         Stage::ALL.map(|stage| stages.of(stage).count())
     }
 

@@ -213,6 +213,17 @@ impl Lane {
         }
     }
 
+    /// Fetches what lies outside of it: when its oldest message was due, and its memory region.
+    #[inline]
+    pub(super) fn fetch_more<I: PacketIo>(&self, endpoint: &Endpoint<I>) {
+        if let Some(due) = self.due.front() {
+            I::fetch(due);
+        }
+        if let Some(region) = endpoint.memory().region(self.spec.local.key) {
+            I::fetch(region);
+        }
+    }
+
     pub(super) fn flow_of_scenario(&self) -> usize {
         self.spec.flow
     }

@@ -22,7 +22,7 @@ use crate::measure::{
     CollectiveSample, Detail, FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload,
 };
 use roce_engine::io::PacketIo;
-use roce_engine::transport::QpCounters;
+use roce_engine::transport::{QpCounters, StageLog};
 use roce_engine::units::{Instant, Qpn};
 use roce_engine::verbs::{Completion, CompletionStatus, QpEvent, WcOpcode};
 use roce_engine::worker::{Application, Endpoint, Flow, Load};
@@ -53,6 +53,8 @@ pub struct Generator {
     ranks: Ranks,
     /// The flows that the lanes belong to.
     flows: Vec<FlowSample>,
+    /// Where the recoveries of each are recorded.
+    stages: Vec<StageLog>,
     /// What each flow's latencies begin with.
     empty: Latency,
     /// By endpoint: index of the port in the scenario.
@@ -91,6 +93,7 @@ impl Generator {
             lanes: Vec::new(),
             ranks: Ranks::default(),
             flows: Vec::new(),
+            stages: Vec::new(),
             empty,
             by_slot: vec![Vec::new(); ports.len()],
             ports,
@@ -123,6 +126,7 @@ impl Generator {
             let detail = Detail::of(lane.spec(), self.empty.is_sized());
             self.flows.push(FlowSample { detail, ..FlowSample::new(flow, self.empty.clone()) });
             self.spreads.push(Spread::default());
+            self.stages.push(StageLog::new());
             self.flows.len() - 1
         }));
         let slots = &mut self.by_slot[lane.endpoint()];
@@ -139,7 +143,11 @@ impl Generator {
     pub fn prepare<I: PacketIo>(&mut self, endpoints: &mut [Endpoint<I>]) {
         self.ranks = Ranks::new(&self.lanes, &self.empty);
         for (number, lane) in self.lanes.iter().enumerate() {
-            lane.prepare(number as u32, &mut endpoints[lane.endpoint()]);
+            let endpoint = &mut endpoints[lane.endpoint()];
+            if let Some(qp) = endpoint.qp_mut(lane.qpn()) {
+                qp.set_stages(self.stages[lane.flow()].clone());
+            }
+            lane.prepare(number as u32, endpoint);
         }
     }
 
@@ -325,8 +333,9 @@ impl Generator {
             flow.stats.reactions = None;
             flow.gaps.reset();
         }
-        for flow in &mut sample.flows {
+        for (flow, log) in sample.flows.iter_mut().zip(&self.stages) {
             flow.stages.clear();
+            log.add_to(&mut flow.stages);
         }
         for lane in &self.lanes {
             let flow = &mut self.flows[lane.flow()];
@@ -342,9 +351,6 @@ impl Generator {
                 }
                 if let Some(state) = qp.rate_control().state(now).filter(|_| lane.sends_data()) {
                     stats.note_reaction(&state);
-                }
-                if let Some(flow) = sample.flows.get_mut(lane.flow()) {
-                    qp.add_stages(&mut flow.stages);
                 }
             }
         }
@@ -428,6 +434,17 @@ impl<I: PacketIo> Application<I> for Generator {
         // The ring has room for every sample that is under way.
         let _ = self.answers.push(sample);
         flow
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, endpoint: &Endpoint<I>, index: usize, qpn: Qpn, again: bool) {
+        let Some(lane) = self.lane_of(index, qpn) else { return };
+        let lane = &self.lanes[lane as usize];
+        if again {
+            lane.fetch_more(endpoint);
+        } else {
+            I::fetch(lane);
+        }
     }
 
     #[inline]

@@ -181,6 +181,11 @@ impl PacketIo for DpdkIo {
         free_bulk(frames);
     }
 
+    #[inline]
+    fn fetch<T>(what: &T) {
+        dpdk_ffi::fetch(what);
+    }
+
     fn caps(&self) -> Caps {
         self.caps
     }
