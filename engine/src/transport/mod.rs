@@ -23,5 +23,5 @@ mod uc;
 mod ud;
 
 pub use counters::QpCounters;
-pub use qp::{QpConfig, QueuePair, Recovery, Sent, Transmit, Verdict};
+pub use qp::{Hold, QpConfig, QueuePair, Recovery, Sent, Transmit, Verdict};
 pub use stages::{Spans, Stage, StageLog, Stages};

@@ -93,6 +93,56 @@ pub enum Transmit {
     Idle,
 }
 
+/// Why a queue pair that was asked for a packet had none to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Hold {
+    /// Nothing is posted that has not left.
+    Nothing,
+    /// As many packets are unacknowledged as may be.
+    Window,
+    /// As many READs and atomics are outstanding as may be.
+    Reads,
+    /// A fenced request waits for READs and atomics.
+    Fence,
+    /// The peer said that it was not ready.
+    Rnr,
+    /// The peer has told of no receive request for the next message.
+    Credits,
+    /// The pacer.
+    Pacing,
+    /// Congestion control.
+    RateControl,
+}
+
+impl Hold {
+    /// All of them.
+    pub const ALL: [Hold; 8] = [
+        Hold::Nothing,
+        Hold::Window,
+        Hold::Reads,
+        Hold::Fence,
+        Hold::Rnr,
+        Hold::Credits,
+        Hold::Pacing,
+        Hold::RateControl,
+    ];
+
+    /// The name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Hold::Nothing => "nothing_posted",
+            Hold::Window => "window_full",
+            Hold::Reads => "max_rd_atomic",
+            Hold::Fence => "fence",
+            Hold::Rnr => "rnr_timer",
+            Hold::Credits => "no_credits",
+            Hold::Pacing => "pacing",
+            Hold::RateControl => "rate_control",
+        }
+    }
+}
+
 /// A frame that [`QueuePair::poll_transmit`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -228,6 +278,12 @@ impl QueuePair {
             sum.add(&conn.counters);
         }
         sum
+    }
+
+    /// Why it had no request to send when it was last asked.
+    #[inline]
+    pub fn hold(&self) -> Hold {
+        self.requester.hold
     }
 
     /// Whether a response waits to be sent.

@@ -1,7 +1,7 @@
 //! The requester: the send queue, the window, and going back.
 
 use super::credits::{Credits, Gate};
-use super::qp::{Conn, Recovery, Sent, Transmit};
+use super::qp::{Conn, Hold, Recovery, Sent, Transmit};
 use super::retry::{Loss, timer};
 use super::segment::Segment;
 use super::selective::Selective;
@@ -64,6 +64,8 @@ pub(super) struct Requester {
     pub(super) selective: Option<Box<Selective>>,
     pub(super) drained_told: bool,
     pub(super) credits: Credits,
+    /// Why the last call of [`Requester::transmit`] sent nothing.
+    pub(super) hold: Hold,
     failure: Option<CompletionStatus>,
     pub(super) pacer: Option<Pacer>,
     /// Congestion control of all that the queue pair sends but ACKs, NAKs and CNPs.
@@ -131,6 +133,7 @@ impl Requester {
             selective,
             drained_told: false,
             credits: Credits::new(credits),
+            hold: Hold::Nothing,
             failure: None,
             pacer: None,
             cc: RateControl::Fixed,
@@ -221,33 +224,33 @@ impl Requester {
     ) -> Transmit {
         if let Some(until) = self.rnr_until {
             if now < until {
-                return Transmit::Wait(until);
+                return self.held(Hold::Rnr, Transmit::Wait(until));
             }
             self.rnr_until = None;
         }
         if self.selective.as_ref().is_some_and(|s| s.has_lost()) {
             return self.transmit_lost(now, conn, mem, slot);
         }
-        let Some(wqe) = self.sq.get(self.cursor) else { return Transmit::Idle };
+        let Some(wqe) = self.sq.get(self.cursor) else { return self.held(Hold::Nothing, Transmit::Idle) };
         let psn = wqe.first.plus(self.cursor_packet);
         let in_flight = self.una.distance_to(psn);
         if in_flight >= self.window as i32 {
-            return Transmit::Idle;
+            return self.held(Hold::Window, Transmit::Idle);
         }
         if !self.is_started(self.cursor) && draining {
-            return Transmit::Idle;
+            return self.held(Hold::Nothing, Transmit::Idle);
         }
         let reads = wqe.wr.op.is_read_or_atomic();
         if reads && !wqe.counted && self.reads_out >= self.max_reads {
-            return Transmit::Idle;
+            return self.held(Hold::Reads, Transmit::Idle);
         }
         // A long READ takes many PSNs at once; half the circle or more must not be outstanding.
         if reads && in_flight as u32 + (wqe.packets - self.cursor_packet) >= 1 << 23 {
-            return Transmit::Idle;
+            return self.held(Hold::Window, Transmit::Idle);
         }
         // All READs and atomics before the cursor were sent, and none behind it is counted.
         if self.cursor_packet == 0 && wqe.wr.flags.fence && self.reads_out != 0 {
-            return Transmit::Idle;
+            return self.held(Hold::Fence, Transmit::Idle);
         }
         let takes_recv = wqe.wr.op.takes_recv();
         if takes_recv && !self.is_started(self.cursor) {
@@ -256,16 +259,19 @@ impl Requester {
             let gate = self.credits.gate(now, number, in_flight == 0, self.timeout);
             if gate != Gate::Open {
                 conn.counters.credit_waits += u64::from(self.credits.note_wait(number));
-                return if let Gate::ShutUntil(at) = gate { Transmit::Wait(at) } else { Transmit::Idle };
+                let outcome =
+                    if let Gate::ShutUntil(at) = gate { Transmit::Wait(at) } else { Transmit::Idle };
+                return self.held(Hold::Credits, outcome);
             }
         }
         if let Some(pacer) = &self.pacer
             && !pacer.may_send(now)
         {
-            return Transmit::Wait(pacer.next_at());
+            let at = pacer.next_at();
+            return self.held(Hold::Pacing, Transmit::Wait(at));
         }
         if let Some(until) = self.cc.hold(now) {
-            return Transmit::Wait(until);
+            return self.held(Hold::RateControl, Transmit::Wait(until));
         }
         let stalls = in_flight + 1 >= self.window as i32;
         let again = psn.is_before(self.high);
@@ -292,17 +298,18 @@ impl Requester {
         draining: bool,
         done: &mut impl Completions,
     ) -> Transmit {
-        let Some(wqe) = self.sq.get(self.cursor) else { return Transmit::Idle };
+        let Some(wqe) = self.sq.get(self.cursor) else { return self.held(Hold::Nothing, Transmit::Idle) };
         if !self.is_started(self.cursor) && draining {
-            return Transmit::Idle;
+            return self.held(Hold::Nothing, Transmit::Idle);
         }
         if let Some(pacer) = &self.pacer
             && !pacer.may_send(now)
         {
-            return Transmit::Wait(pacer.next_at());
+            let at = pacer.next_at();
+            return self.held(Hold::Pacing, Transmit::Wait(at));
         }
         if let Some(until) = self.cc.hold(now) {
-            return Transmit::Wait(until);
+            return self.held(Hold::RateControl, Transmit::Wait(until));
         }
         let psn = wqe.first.plus(self.cursor_packet);
         let sent = match self.build(conn, mem, slot, psn, false) {
@@ -430,6 +437,13 @@ impl Requester {
     pub(super) fn note_drained(&mut self) -> bool {
         let drained = !self.is_started(self.sq.head());
         drained && !core::mem::replace(&mut self.drained_told, true)
+    }
+
+    /// Notes why nothing leaves.
+    #[inline]
+    fn held(&mut self, by: Hold, outcome: Transmit) -> Transmit {
+        self.hold = by;
+        outcome
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What an endpoint counts.
 
-use crate::transport::Verdict;
+use crate::transport::{Hold, Verdict};
 use crate::wire::DropReason;
 
 /// Frames of one endpoint, by what became of them.
@@ -32,6 +32,8 @@ pub struct EndpointCounters {
     pub tx_dropped: u64,
     /// Turns in which there was no memory for frames.
     pub tx_no_memory_turns: u64,
+    /// How often a queue pair was asked for a packet and had none, by [`Hold`].
+    pub held: [u64; Hold::ALL.len()],
 }
 
 impl Default for EndpointCounters {
@@ -50,6 +52,7 @@ impl Default for EndpointCounters {
             tx_full_turns: 0,
             tx_dropped: 0,
             tx_no_memory_turns: 0,
+            held: [0; Hold::ALL.len()],
         }
     }
 }
@@ -93,5 +96,8 @@ impl EndpointCounters {
         self.tx_full_turns += other.tx_full_turns;
         self.tx_dropped += other.tx_dropped;
         self.tx_no_memory_turns += other.tx_no_memory_turns;
+        for (sum, n) in self.held.iter_mut().zip(other.held) {
+            *sum += n;
+        }
     }
 }

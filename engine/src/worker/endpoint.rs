@@ -509,6 +509,7 @@ impl<I: PacketIo> Endpoint<I> {
                     sent += 1;
                 }
                 Transmit::Wait(until) => {
+                    self.counters.held[qp.hold() as usize] += 1;
                     if until.since(now) <= SPIN || self.config.exact {
                         self.again = self.again.min(until);
                         break true;
@@ -519,7 +520,10 @@ impl<I: PacketIo> Endpoint<I> {
                     }
                     break false;
                 }
-                Transmit::Idle => break false,
+                Transmit::Idle => {
+                    self.counters.held[qp.hold() as usize] += 1;
+                    break false;
+                }
             }
         };
         if let Some(deadline) = qp.next_deadline() {

@@ -71,6 +71,14 @@ pub struct Load {
     pub total: Duration,
     /// The longest turn: the poll loop was away for so long.
     pub longest: Duration,
+    /// Time of turns that took [`Load::AWAY`] or longer: what a turn does takes less by far, so
+    /// something else had the core.
+    pub away: Duration,
+}
+
+impl Load {
+    /// A turn that takes so long was interrupted.
+    pub const AWAY: Duration = Duration::from_nanos(200_000);
 }
 
 /// A worker: endpoints, what uses them, and the loop.
@@ -194,6 +202,9 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
             self.load.turns += 1;
             self.load.total = self.load.total + span;
             self.load.longest = self.load.longest.max(span);
+            if span >= Load::AWAY {
+                self.load.away = self.load.away + span;
+            }
             if self.last_worked {
                 self.load.busy = self.load.busy + span;
             } else {
