@@ -16,6 +16,19 @@ pub fn available_memory() -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Bytes of the second-level cache of a core; `None` where the kernel does not say.
+pub fn second_level_cache() -> Option<u64> {
+    let dir = std::path::Path::new("/sys/devices/system/cpu/cpu0/cache");
+    let read = |index: &std::path::Path, name: &str| fs::read_to_string(index.join(name)).ok();
+    fs::read_dir(dir).ok()?.flatten().map(|e| e.path()).find_map(|index| {
+        if read(&index, "level")?.trim() != "2" {
+            return None;
+        }
+        let kib: u64 = read(&index, "size")?.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kib * 1024)
+    })
+}
+
 /// The value after `name:` at the start of a line.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)

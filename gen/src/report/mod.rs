@@ -9,6 +9,7 @@ mod hdr;
 pub mod html;
 mod injected;
 mod intervals;
+mod limits;
 mod output;
 mod pauses;
 mod recovery;
@@ -21,6 +22,7 @@ pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, Sizes
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
 pub(crate) use intervals::Intervals;
+pub use limits::LimitResult;
 pub(crate) use output::print_progress;
 pub use output::{Outputs, print};
 pub use recovery::{RecoveryResult, StageResult};
@@ -89,10 +91,12 @@ pub struct PortMeasure {
 }
 
 /// How a worker spent the time after the warm-up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkerMeasure {
     /// Its core.
     pub core: usize,
+    /// Indices of its ports in the scenario; none in virtual time, where no core limits anything.
+    pub ports: Vec<usize>,
     /// Share of the time in which it had something to do, 0..=1.
     pub busy: f64,
     /// Turns of the poll loop in which there was nothing.
@@ -101,19 +105,23 @@ pub struct WorkerMeasure {
     pub turns: u64,
     /// The longest turn since the start.
     pub longest: Duration,
+    /// Share of the time in which something else had the core, 0..=1.
+    pub away: f64,
 }
 
 impl WorkerMeasure {
     /// What happened between two moments.
-    pub fn between(core: usize, before: &Load, after: &Load) -> WorkerMeasure {
+    pub fn between(core: usize, ports: Vec<usize>, before: &Load, after: &Load) -> WorkerMeasure {
         let total = after.total.as_nanos() - before.total.as_nanos();
         let busy = after.busy.as_nanos() - before.busy.as_nanos();
         WorkerMeasure {
             core,
+            ports,
             busy: busy as f64 / total.max(1) as f64,
             idle_turns: after.idle_turns - before.idle_turns,
             turns: after.turns - before.turns,
             longest: after.longest,
+            away: (after.away.as_nanos() - before.away.as_nanos()) as f64 / total.max(1) as f64,
         }
     }
 }

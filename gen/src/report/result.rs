@@ -5,6 +5,7 @@ use super::detail::{AskedResult, DetailResult, jain, latency_kind, max_min_ratio
 use super::expect::{self, ExpectationResult};
 use super::fabric::FabricResult;
 use super::injected::ImpairResult;
+use super::limits::{self, LimitResult};
 use super::pauses::FlowControlResult;
 use super::recovery::RecoveryResult;
 use super::timeline::{self, TimelineResult};
@@ -15,7 +16,7 @@ use crate::plan::Rates;
 use crate::run::Environment;
 use roce_engine::cc::Gaps;
 use roce_engine::fabric::Action;
-use roce_engine::transport::QpCounters;
+use roce_engine::transport::{Hold, QpCounters};
 use roce_engine::units::{Duration, Instant};
 use roce_engine::wire::DropReason;
 use serde::Serialize;
@@ -30,6 +31,8 @@ pub struct RunResult {
     pub verdict: &'static str,
     /// Why it failed, one sentence each.
     pub reasons: Vec<String>,
+    /// What kept each flow from more, as far as it can be told; see docs/measuring.md.
+    pub limits: Vec<LimitResult>,
     /// The scenario file.
     pub scenario: String,
     /// The seed of all random choices.
@@ -260,6 +263,9 @@ pub struct PortResult {
     pub tx_full_turns: u64,
     /// Turns in which there was no memory for frames.
     pub tx_no_memory_turns: u64,
+    /// How often a queue pair was asked for a packet and had none to send, by reason; reasons that did
+    /// not occur are left out.
+    pub tx_held: BTreeMap<&'static str, u64>,
 }
 
 /// How a worker spent its time.
@@ -275,6 +281,8 @@ pub struct WorkerResult {
     pub idle_turns: u64,
     /// The longest turn in nanoseconds: the poll loop was away for so long.
     pub longest_turn_ns: u64,
+    /// Share of the time, in per cent, in turns of 200 us and more: something else had the core.
+    pub away_pct: f64,
 }
 
 impl RunResult {
@@ -312,6 +320,7 @@ impl RunResult {
                 (false, true) => "pass",
                 (false, false) => "fail",
             },
+            limits: limits::of(s, run, &flows),
             reasons,
             scenario: s.file.display().to_string(),
             seed: run.seed,
@@ -457,6 +466,7 @@ impl PortResult {
     fn of(m: &PortMeasure) -> PortResult {
         let c = &m.counters;
         let dropped = DropReason::ALL.iter().map(|r| (r.name(), c.dropped[*r as usize]));
+        let held = Hold::ALL.iter().map(|h| (h.name(), c.held[*h as usize]));
         PortResult {
             name: m.name.clone(),
             device: m.device.clone(),
@@ -476,6 +486,7 @@ impl PortResult {
             tail_dropped: (m.tail_dropped != 0).then_some(m.tail_dropped),
             tx_full_turns: c.tx_full_turns,
             tx_no_memory_turns: c.tx_no_memory_turns,
+            tx_held: held.filter(|(_, n)| *n != 0).collect(),
         }
     }
 }
@@ -488,6 +499,7 @@ impl WorkerResult {
             turns: m.turns,
             idle_turns: m.idle_turns,
             longest_turn_ns: m.longest.as_nanos(),
+            away_pct: m.away * 100.0,
         }
     }
 }

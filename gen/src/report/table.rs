@@ -56,6 +56,9 @@ impl fmt::Display for RunResult {
         if let Some(fabric) = &self.fabric {
             write!(f, "{fabric}")?;
         }
+        for limit in self.limits.iter().take(MANY) {
+            writeln!(f, "{limit}")?;
+        }
         for w in self.workers.iter().filter(|_| self.fabric.is_none()) {
             writeln!(
                 f,

@@ -218,6 +218,7 @@ pub(super) fn run(
     let Phases { base, end, last, theirs, peer_lost } = measured?;
     let (mut captures, mut injected) = (Vec::new(), Vec::new());
     let load = last.workers.clone();
+    let ports_of: Vec<_> = control.workers.iter().map(|w| w.ports.clone()).collect();
     for worker in std::mem::take(&mut control.workers) {
         for (port, capture, faults) in worker.join()? {
             captures.extend(capture.map(|c| (scenario.ports[port].name.clone(), c)));
@@ -237,7 +238,8 @@ pub(super) fn run(
     let workers = load
         .into_iter()
         .zip(&base.workers)
-        .map(|((core, load), (_, before))| WorkerMeasure::between(core, before, &load))
+        .zip(ports_of)
+        .map(|(((core, load), (_, before)), ports)| WorkerMeasure::between(core, ports, before, &load))
         .collect();
     Ok(Finished {
         seed,

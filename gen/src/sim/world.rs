@@ -91,8 +91,9 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
     note_windows(&mut flows, &sim.collector);
     let ports: Vec<_> = (0..scenario.ports.len()).map(|port| sim.port_measure(port, &last)).collect();
     let workers = last.workers.iter().zip(&base.workers);
-    let workers =
-        workers.map(|((core, load), (_, before))| WorkerMeasure::between(*core, before, load)).collect();
+    let workers = workers
+        .map(|((core, load), (_, before))| WorkerMeasure::between(*core, Vec::new(), before, load))
+        .collect();
     let busy: Vec<u64> = sim.line_times[1].iter().zip(&sim.line_times[0]).map(|(b, a)| b - a).collect();
     let fabric = fabric::measure(scenario, &sim.built, &sim.named, &busy, end.at.since(base.at));
     let injected = ports.iter().enumerate().filter_map(|(port, measure)| sim.injected(port, measure));
