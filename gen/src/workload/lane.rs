@@ -219,7 +219,7 @@ impl Lane {
         if let Some(due) = self.due.front() {
             I::fetch(due);
         }
-        if let Some(region) = endpoint.memory().region(self.spec.local.key) {
+        if let Some(region) = endpoint.memory().region(self.spec.local.write.key) {
             I::fetch(region);
         }
     }
