@@ -133,34 +133,57 @@ fn cpu_ns() -> u64 {
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+/// A kind of traffic: name, READ or WRITE, bytes of a message, path MTU, depth, queue pairs.
+type Case = (&'static str, bool, u32, Mtu, u32, u32);
+
+const CASES: [Case; 8] = [
+    ("write-1MiB-mtu4096", false, 1 << 20, Mtu::B4096, 16, 1),
+    ("write-1MiB-mtu1024", false, 1 << 20, Mtu::B1024, 16, 1),
+    ("read-1MiB-mtu4096", true, 1 << 20, Mtu::B4096, 16, 1),
+    ("write-64B", false, 64, Mtu::B1024, 128, 1),
+    ("write-64B-16qps", false, 64, Mtu::B1024, 8, 16),
+    ("write-64B-256qps", false, 64, Mtu::B1024, 1, 256),
+    ("write-64B-4096qps", false, 64, Mtu::B1024, 1, 4096),
+    ("write-64B-16384qps", false, 64, Mtu::B1024, 1, 16384),
+];
+
+/// Without arguments, or with a part of a name: processor time of all cases, or of those.
+/// `--messages N NAME` runs one case for so many messages and says how many packets that were: for
+/// who counts instructions.
 fn main() {
-    let table = [
-        ("write 1MiB mtu 4096", false, 1 << 20, Mtu::B4096, 16, 1),
-        ("write 1MiB mtu 1024", false, 1 << 20, Mtu::B1024, 16, 1),
-        ("read  1MiB mtu 4096", true, 1 << 20, Mtu::B4096, 16, 1),
-        ("write 64B  1 qp", false, 64, Mtu::B1024, 128, 1),
-        ("write 64B  16 qps", false, 64, Mtu::B1024, 8, 16),
-        ("write 64B  256 qps", false, 64, Mtu::B1024, 1, 256),
-        ("write 64B  4096 qps", false, 64, Mtu::B1024, 1, 4096),
-    ];
-    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
-    for (name, read, size, mtu, depth, qps) in table {
-        if only.as_ref().is_some_and(|o| !name.contains(o.as_str())) {
-            continue;
-        }
-        let mut worker = worker(read, size, mtu, depth, qps);
-        let mut ns = 0;
-        let mut best = f64::MAX;
-        for _ in 0..5 {
-            let (cpu, done) = (cpu_ns(), worker.app().completed);
-            for _ in 0..20_000 {
-                ns += 500;
-                worker.turn(Instant::from_nanos(ns));
-            }
-            let messages = worker.app().completed - done;
-            best = best.min((cpu_ns() - cpu) as f64 / messages.max(1) as f64);
-        }
-        let packets = f64::from(mtu.packets(size));
-        println!("{name:<22} {best:>10.1} ns/message {:>8.1} ns/packet", best / packets);
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["--messages", number, name] => count(number.parse().unwrap(), name),
+        [name] => CASES.iter().filter(|c| c.0.contains(name)).for_each(time),
+        _ => CASES.iter().for_each(time),
     }
+}
+
+fn count(messages: u64, name: &str) {
+    let (_, read, size, mtu, depth, qps) = *CASES.iter().find(|c| c.0 == name).unwrap();
+    let mut worker = worker(read, size, mtu, depth, qps);
+    let mut ns = 0;
+    while worker.app().completed < messages {
+        ns += 500;
+        worker.turn(Instant::from_nanos(ns));
+    }
+    println!("{}", worker.app().completed * u64::from(mtu.packets(size)));
+}
+
+fn time(&(name, read, size, mtu, depth, qps): &Case) {
+    let mut worker = worker(read, size, mtu, depth, qps);
+    let mut ns = 0;
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let (cpu, done) = (cpu_ns(), worker.app().completed);
+        for _ in 0..20_000 {
+            ns += 500;
+            worker.turn(Instant::from_nanos(ns));
+        }
+        let messages = worker.app().completed - done;
+        best = best.min((cpu_ns() - cpu) as f64 / messages.max(1) as f64);
+    }
+    let packets = f64::from(mtu.packets(size));
+    println!("{name:<22} {best:>10.1} ns/message {:>8.1} ns/packet", best / packets);
 }

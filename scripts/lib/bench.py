@@ -11,8 +11,11 @@ import os
 import pathlib
 import re
 import statistics
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from time import sleep
 
 BEGIN = "<!-- scripts/bench --markdown: begin -->"
@@ -45,6 +48,16 @@ RUNS = [
         LOOPBACK,
         ["flow.single.verify=false", "flow.single.size=64", "flow.single.depth=128"],
         None,
+    ),
+    *(
+        (
+            f"qps-{qps}",
+            f"WRITE 64 B, {qps} QPs, depth {depth}",
+            LOOPBACK,
+            ["flow.single.verify=false", "flow.single.size=64", f"flow.single.qps={qps}", f"flow.single.depth={depth}"],
+            None,
+        )
+        for qps, depth in [(16, 16), (256, 16), (4096, 2), (16384, 1)]
     ),
     ("latency-8b", "WRITE 8 B, depth 1", "configs/latency.toml", [], None),
     ("null-mtu1024", "null-tx: WRITE 64 KiB, MTU 1024", "configs/null-tx.toml", [], 1024),
@@ -104,6 +117,7 @@ def measure(root, rocegen, options):
     core = max(os.sched_getaffinity(0))
     say(f"limits of core {core}")
     limits = machine_limits(root, core)
+    limits += frame_limits(root)
     runs = []
     for name, what, scenario, changes, packet in RUNS:
         if options.only and not re.search(options.only, name):
@@ -114,9 +128,12 @@ def measure(root, rocegen, options):
     # Again at the end, for a machine that was busy at the beginning: a limit is the best of it.
     for again in machine_limits(root, core):
         limit = next(l for l in limits if (l["what"], l["bytes"]) == (again["what"], again["bytes"]))
-        if again["gbps"] > limit["gbps"]:
+        if again.get("gbps", 0) > limit.get("gbps", 0):
             limit.update(again)
+    base = next((run["message_rate"] for run in runs if run["name"] == "qps-16"), None)
     for run in runs:
+        if run["name"].startswith("qps-"):
+            run["rate_of_16_qps"] = base
         set_beside(run, limits)
     machine["load_average_end"] = load_average()
     if runs:
@@ -154,6 +171,45 @@ def machine_limits(root, core):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
+def frame_limits(root):
+    """Frames that nothing is done to: through a pair of rings, and into net_null by DPDK's own program."""
+    command = ["cargo", "bench", "-q", "--manifest-path", str(root / "Cargo.toml"), "-p", "dpdk-ffi", "--bench", "hop"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return found + testpmd()
+
+
+def testpmd(seconds=4):
+    """Frames of MTU 1024 that dpdk-testpmd sends into net_null from one core; nothing where it is missing."""
+    cores = sorted(os.sched_getaffinity(0))[-2:]
+    program = shutil.which("dpdk-testpmd")
+    if program is None or len(cores) < 2:
+        say("dpdk-testpmd: " + ("not installed (package dpdk-dev)" if program is None else "needs two cores"))
+        return []
+    command = [program, "-l", ",".join(map(str, cores)), "--no-huge", "-m", "256", "--no-pci", "--no-shconf"]
+    command += [f"--file-prefix=rocegen-bench-{os.getpid()}", "--vdev=net_null0,no-rx=1", "--"]
+    command += ["--forward-mode=txonly", "--txpkts=1082", "--total-num-mbufs=4096", "--burst=32", "--stats-period=1"]
+    command += ["--auto-start"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    timer = threading.Timer(seconds, lambda: child.send_signal(signal.SIGINT))
+    timer.start()
+    try:
+        out, _ = child.communicate(timeout=seconds + 20)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        say("dpdk-testpmd: did not end, and was killed")
+        return []
+    finally:
+        timer.cancel()
+    rates = [int(n) for n in re.findall(r"Tx-pps:\s*(\d+)", out) if int(n) > 0]
+    if not rates:
+        say("dpdk-testpmd: sent nothing")
+        return []
+    rates = sorted(1e9 / rate for rate in rates)
+    return [{"what": "testpmd txonly", "bytes": 1082, "ns": rates[0], "median_ns": rates[len(rates) // 2]}]
+
+
 def once(root, rocegen, scenario, changes, duration):
     """One run; the result that it prints."""
     command = [rocegen, "run", "--json", "--quiet", str(root / scenario)]
@@ -186,6 +242,7 @@ def of_run(name, what, scenario, changes, packet, results, limits):
         "cores": [w["core"] for w in middle["workers"]],
         "busy_pct": [round(w["busy_pct"], 1) for w in middle["workers"]],
         "longest_turn_ns": max(w["longest_turn_ns"] for r in results for w in r["workers"]),
+        "limited_by": [limit["by"] for r in results for limit in r["limits"]],
         "limit_packet_bytes": packet,
         "reasons": [reason for r in results for reason in r["reasons"]],
         "environment": middle["environment"],
@@ -198,6 +255,11 @@ def set_beside(run, limits):
     """The goodput as a share of what one core can copy and sum."""
     packet = run["limit_packet_bytes"]
     limit = next((l["gbps"] for l in limits if (l["what"], l["bytes"]) == ("copy+crc32", packet)), None)
+    pmd = next((l["ns"] for l in limits if l["what"] == "testpmd txonly"), None)
+    if pmd and run["name"] == "null-mtu1024":
+        run["of_testpmd_pct"] = run["packet_rate"] * pmd / 1e9 * 100
+    if base := run.get("rate_of_16_qps"):
+        run["of_16_qps_pct"] = run["message_rate"] / base * 100
     run["limit_gbps"] = limit
     run["of_limit_pct"] = run["goodput_gbps"] / limit * 100 if limit else None
 
@@ -296,16 +358,23 @@ def machine_lines(bench, commit=True):
 
 
 def limit_rows(bench):
-    head = ["one core, at most", "packet", "Gb/s", "median Gb/s", "ns a packet"]
+    head = ["one core, at most", "packet", "Gb/s", "median Gb/s", "ns a packet", "M a second"]
     rows = [
-        [l["what"].replace("+", " + "), f"{l['bytes']} B", f"{l['gbps']:.1f}", f"{l['median_gbps']:.1f}", f"{l['ns']:.1f}"]
+        [
+            l["what"].replace("+", " + "),
+            f"{l['bytes']} B",
+            f"{l['gbps']:.1f}" if "gbps" in l else "-",
+            f"{l['median_gbps']:.1f}" if "gbps" in l else "-",
+            f"{l['ns']:.1f}",
+            f"{1e3 / l['ns']:.2f}",
+        ]
         for l in bench["limits"]
     ]
     return head, rows
 
 
 def run_rows(bench):
-    head = ["run", "L1 Gb/s", "of all runs", "goodput", "of limit", "Mpkt/s", "messages/s", "p50", "p99", "cores", "busy %"]
+    head = ["run", "L1 Gb/s", "of all runs", "goodput", "of limit", "Mpkt/s", "messages/s", "p50", "p99", "busy %", "limited by"]
     rows = []
     for run in bench["runs"]:
         latency = run["latency_ns"] or {}
@@ -321,8 +390,8 @@ def run_rows(bench):
                 f"{run['message_rate']:.0f}",
                 time(latency.get("p50")),
                 time(latency.get("p99")),
-                ", ".join(map(str, run["cores"])),
                 " / ".join(f"{b:.0f}" for b in run["busy_pct"]),
+                statistics.mode(run["limited_by"]).replace("_", " ") if run["limited_by"] else "-",
             ]
         )
     return head, rows
@@ -331,7 +400,13 @@ def run_rows(bench):
 def notes(bench):
     resent = sum(run["retransmits"] for run in bench["runs"])
     longest = max((run["longest_turn_ns"] for run in bench["runs"]), default=0)
-    return f"packets resent in all runs: {resent}; longest turn of a worker: {time(longest)}"
+    parts = [f"packets resent in all runs: {resent}", f"longest turn of a worker: {time(longest)}"]
+    for run in bench["runs"]:
+        if "of_testpmd_pct" in run:
+            parts.append(f"{run['what']}: {run['of_testpmd_pct']:.0f} % of what testpmd sends without building anything")
+        if run["name"] in ("qps-4096", "qps-16384") and "of_16_qps_pct" in run:
+            parts.append(f"{run['what']}: {run['of_16_qps_pct']:.0f} % of the rate with 16")
+    return "; ".join(parts)
 
 
 def text(bench):
