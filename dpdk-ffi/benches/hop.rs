@@ -28,7 +28,8 @@ fn main() {
     let pool = Mempool::create(&eal, "hop", 4096, 128, 2048, None, None).unwrap();
     let (a, b) = ring_pair(&eal, "hop", 1, 256, None).unwrap();
     let open = |id| {
-        let mut port = Port::configure(&eal, id, &PortConfig::default(), std::slice::from_ref(&pool)).unwrap();
+        let mut port =
+            Port::configure(&eal, id, &PortConfig::default(), std::slice::from_ref(&pool)).unwrap();
         port.start().unwrap();
         port
     };

@@ -14,9 +14,14 @@ pub struct Constant {
     len: usize,
     grid: usize,
     crcs: Arc<[u32]>,
+    /// Pieces after which the bytes begin anew, less one, and how many pieces do so.
+    fold: usize,
+    folded: usize,
     shift: Arc<CrcShift>,
 }
 
+/// Bytes that repeat after so many are taken from their first occurrence, which stays in the caches.
+pub const PERIOD: usize = 1 << 16;
 /// Where the bytes begin: payload is copied by whole cache lines.
 const ALIGN: usize = 64;
 
@@ -33,6 +38,11 @@ impl Constant {
         if let Some(room) = Arc::get_mut(&mut room) {
             room[start..start + bytes.len()].copy_from_slice(bytes);
         }
+        // Pieces of a length that is no power of two repeat nowhere.
+        let fold = if grid.is_power_of_two() { (PERIOD / grid).max(1) - 1 } else { usize::MAX };
+        let pieces = || bytes.chunks_exact(grid);
+        let first: Vec<&[u8]> = pieces().take(fold.saturating_add(1)).collect();
+        let folded = pieces().enumerate().take_while(|(i, piece)| *piece == first[i & fold]).count();
         Constant {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             bytes: room,
@@ -41,6 +51,8 @@ impl Constant {
             grid,
             crcs: bytes.chunks_exact(grid).map(crc32fast::hash).collect(),
             shift: Arc::new(CrcShift::new(grid)),
+            fold,
+            folded,
         }
     }
 
@@ -50,14 +62,14 @@ impl Constant {
         &self.bytes[self.start..self.start + self.len]
     }
 
-    /// `len` bytes from `at` on, if they are a piece with a known CRC.
+    /// `len` bytes from `at` on, if they are a piece with a known CRC: those or others that are equal.
     #[inline]
     pub fn piece(&self, at: usize, len: usize) -> Option<Piece<'_>> {
         // The path MTU is a power of two, and a division is a long wait.
         let index =
             if self.grid.is_power_of_two() { at >> self.grid.trailing_zeros() } else { at / self.grid };
         (len == self.grid && index * self.grid == at && index < self.crcs.len())
-            .then_some(Piece { of: self, index })
+            .then_some(Piece { of: self, index: if index < self.folded { index & self.fold } else { index } })
     }
 }
 
@@ -161,6 +173,17 @@ mod tests {
         for (at, len) in [(0, 1023), (1, 1024), (2048, 1024), (2048, 452), (4096, 1024)] {
             assert!(constant.piece(at, len).is_none(), "{at}, {len}");
         }
+        // What repeats is taken from where it was first.
+        let mut long = noise(PERIOD).repeat(3);
+        long.extend(noise(1024));
+        let of_four = Constant::new(&long, 4096);
+        let place = |at| of_four.piece(at, 4096).unwrap().place().2.start - of_four.start;
+        assert_eq!([0, 4096, PERIOD, 2 * PERIOD + 8192].map(place), [0, 4096, 0, 8192]);
+        long[PERIOD + 5000] ^= 1;
+        let of_four = Constant::new(&long, 4096);
+        let place = |at| of_four.piece(at, 4096).unwrap().place().2.start - of_four.start;
+        assert_eq!([0, PERIOD, PERIOD + 4096, 2 * PERIOD].map(place), [0, 0, PERIOD + 4096, 2 * PERIOD]);
+        assert_eq!(of_four.piece(PERIOD + 4096, 4096).unwrap().bytes(), &long[PERIOD + 4096..][..4096]);
         let head = noise(28);
         let mut head_bth = [0u8; 40];
         head_bth[..28].copy_from_slice(&head);

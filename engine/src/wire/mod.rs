@@ -52,7 +52,7 @@ pub use icrc::{Encapsulation, IcrcPrefix, RunningIcrc};
 pub use imm::{Ieth, ImmDt};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
-pub use known::{Constant, CrcShift, Piece};
+pub use known::{Constant, CrcShift, PERIOD, Piece};
 pub use opcode::{Class, Kind, Opcode, OpcodeInfo, PayloadRule, Position};
 pub use packet::Packet;
 pub use parse::{

@@ -10,6 +10,7 @@ use crate::plan::Frames;
 use roce_engine::io::PacketIo;
 use roce_engine::units::{Duration, Instant, Mtu, Qpn};
 use roce_engine::verbs::{Datagram, RecvWr, SendFlags, SendOp, SendWr, Sge};
+use roce_engine::wire::PERIOD;
 use roce_engine::worker::Endpoint;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -198,7 +199,15 @@ impl Lane {
             // A hollow memory has no such bytes.
             let Some(bytes) = bytes.get_mut(from..from + source.len() as usize) else { return };
             for (slot, buffer) in bytes.chunks_exact_mut(source.stride as usize).enumerate() {
-                pattern::fill(&mut buffer[..size], s.seed, slot as u64);
+                let buffer = &mut buffer[..size];
+                if s.verify {
+                    pattern::fill(buffer, s.seed, slot as u64);
+                    continue;
+                }
+                // Nobody looks at it: what repeats soon stays in the caches of who sends it.
+                let (first, rest) = buffer.split_at_mut(size.min(PERIOD));
+                pattern::fill(first, s.seed, slot as u64);
+                rest.chunks_mut(PERIOD).for_each(|more| more.copy_from_slice(&first[..more.len()]));
             }
         });
         if source.is_some() && s.local.each().count() == 1 && !s.verify && size != 0 {
