@@ -4,7 +4,11 @@
 //! ```console
 //! $ cargo bench -p dpdk-ffi --bench hop
 //! ```
-#![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark may fail, and reads the clock"
+)]
 
 use arrayvec::ArrayVec;
 use dpdk_ffi::{
