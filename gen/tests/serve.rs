@@ -7,7 +7,7 @@ use roce_engine::cm::{CommId, Event, RejReason};
 use roce_engine::io::MonotonicClock;
 use roce_engine::io::mem::{self, MemPort};
 use roce_engine::net::{Host, HostConfig};
-use roce_engine::units::{Duration, Mtu};
+use roce_engine::units::{Duration, Mtu, Rate};
 use roce_engine::verbs::Pd;
 use roce_engine::wire::MacAddr;
 use roce_engine::worker::{Endpoint, EndpointConfig};
@@ -22,8 +22,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type MemStation = Station<MemPort, MonotonicClock>;
 
-const LIMITS: Limits =
-    Limits { qps: 8, memory: 3 << 20, memory_per_peer: 1 << 20, window: 64, idle: Duration::from_secs(3) };
+const LIMITS: Limits = Limits {
+    qps: 8,
+    memory: 3 << 20,
+    memory_per_peer: 1 << 20,
+    window: 64,
+    qp_rate: None,
+    idle: Duration::from_secs(3),
+};
 const PORTS: Ports = Ports { perftest: 18515, rping: 7174, ucmatose: 7471 };
 
 fn station(port: MemPort, n: u8) -> MemStation {
@@ -100,6 +106,21 @@ fn perftest_clients_one_after_the_other() {
             let outcome = perftest::run(station, &perftest_args(line, at), &|| false).unwrap();
             assert!(outcome.rows[0].iterations >= 50, "{line}");
             until(station, "what a client had is taken back", |_| peers.load(Ordering::Acquire) == 0);
+        }
+    });
+}
+
+#[test]
+fn answers_keep_to_the_rate() {
+    let slow = Limits { qp_rate: Some(Rate::from_bps(200_000_000)), ..LIMITS };
+    served(slow, |station, at, _| {
+        for (line, qps) in [
+            ("ib_read_bw -n 100 -s 65536 --report_gbits", 1.0),
+            ("ib_read_bw -n 100 -s 65536 -q 2 --report_gbits", 2.0),
+        ] {
+            let outcome = perftest::run(station, &perftest_args(line, at), &|| false).unwrap();
+            let gbps = outcome.rows[0].average;
+            assert!(gbps > 0.01 && gbps < 0.2 * qps * 1.02, "{line}: {gbps} Gb/s");
         }
     });
 }

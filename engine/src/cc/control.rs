@@ -1,7 +1,8 @@
 //! The congestion control of a queue pair.
 
-use super::{DcqcnState, ReactionPoint};
+use super::{DcqcnState, Pacer, ReactionPoint};
 use crate::units::Instant;
+use crate::wire::L1_OVERHEAD;
 
 /// What a queue pair does about congestion.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +10,8 @@ pub enum RateControl {
     /// Nothing: it sends as fast as its pacer and the port allow.
     #[default]
     Fixed,
+    /// Nothing, but neither requests nor responses with data go faster than this.
+    Limited(Box<Pacer>),
     /// DCQCN.
     Dcqcn(Box<ReactionPoint>),
 }
@@ -17,7 +20,7 @@ impl RateControl {
     /// A congestion notification came; whether it was acted on.
     pub fn on_cnp(&mut self, now: Instant) -> bool {
         match self {
-            RateControl::Fixed => false,
+            RateControl::Fixed | RateControl::Limited(_) => false,
             RateControl::Dcqcn(point) => {
                 point.on_cnp(now);
                 true
@@ -37,6 +40,7 @@ impl RateControl {
     pub fn hold(&mut self, now: Instant) -> Option<Instant> {
         match self {
             RateControl::Fixed => None,
+            RateControl::Limited(pacer) => (!pacer.may_send(now)).then(|| pacer.next_at()),
             RateControl::Dcqcn(point) => point.hold(now),
         }
     }
@@ -44,15 +48,19 @@ impl RateControl {
     /// A frame of `bytes`, counted at L1, with so much payload leaves.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: u64, payload: u32) {
-        if let RateControl::Dcqcn(point) = self {
-            point.on_sent(now, point.spacing().bytes(bytes, payload));
+        match self {
+            RateControl::Fixed => {}
+            RateControl::Limited(pacer) => {
+                pacer.sent(now, 1, bytes.saturating_sub(L1_OVERHEAD as u64), u64::from(payload));
+            }
+            RateControl::Dcqcn(point) => point.on_sent(now, point.spacing().bytes(bytes, payload)),
         }
     }
 
     /// What DCQCN has come to at `now`.
     pub fn state(&self, now: Instant) -> Option<DcqcnState> {
         match self {
-            RateControl::Fixed => None,
+            RateControl::Fixed | RateControl::Limited(_) => None,
             RateControl::Dcqcn(point) => Some(point.state(now)),
         }
     }

@@ -1,7 +1,7 @@
 //! The queue pair: state, the five calls, and what every packet must satisfy.
 
 use super::credits::Advertised;
-use super::requester::Requester;
+use super::requester::{Requester, Wqe};
 use super::responder::Responder;
 use super::uc::UcReceiver;
 use super::ud::{self, Datagrams};
@@ -202,6 +202,15 @@ pub struct QueuePair {
     config: QpConfig,
     init: InitAttrs,
 }
+
+/// A queue pair is in one piece and in few cache lines; its queues and what only some have lie
+/// elsewhere.
+const _: () = {
+    assert!(size_of::<QueuePair>() <= 1168, "a queue pair without its queues");
+    assert!(size_of::<Option<Wqe>>() <= 88, "a send request");
+    assert!(size_of::<RecvWr>() <= 24, "a receive request");
+    assert!(size_of::<Template>() <= 2 * 64, "the headers of a packet, in two cache lines");
+};
 
 impl QueuePair {
     /// A queue pair in RESET.

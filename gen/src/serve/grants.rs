@@ -3,6 +3,7 @@
 use super::{Limits, say};
 use crate::run::EnvironmentError;
 use crate::station::{QpShape, Station};
+use roce_engine::cc::{PaceUnit, Pacer, RateControl};
 use roce_engine::io::{Clock, PacketIo};
 use roce_engine::transport::QpCounters;
 use roce_engine::units::{Instant, Qpn};
@@ -148,6 +149,11 @@ impl Grants {
         let count = receives.unwrap_or(SINK_RECEIVES);
         let shape = QpShape { pd: grant.pd, sends: 64, receives: count, window: self.limits.window };
         let qpn = station.create_qp(&shape)?;
+        // Two packets back to back, as large as any.
+        let limit = self.limits.qp_rate.and_then(|r| Pacer::new(PaceUnit::L1, r.bps() as f64, 2, 4200));
+        if let (Some(pacer), Some(qp)) = (limit, station.endpoint().qp_mut(qpn)) {
+            qp.set_rate_control(RateControl::Limited(Box::new(pacer)));
+        }
         self.qps += 1;
         grant.qpns.push(qpn);
         grant.used += 1;

@@ -10,13 +10,13 @@ mod server;
 
 pub use server::Server;
 
-use crate::config::{parse_duration, parse_size};
+use crate::config::{parse_bit_rate, parse_duration, parse_size};
 use crate::report::print;
 use crate::run::signal::Signals;
 use crate::station::{self, StationArgs};
 use anyhow::Result;
 use clap::Args;
-use roce_engine::units::Duration;
+use roce_engine::units::{Duration, Rate};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
@@ -47,6 +47,9 @@ pub struct ServeArgs {
     /// The most memory of all peers together
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
     pub max_memory: u64,
+    /// The most that is sent on each queue pair, counted at L1: answers to READs and requests of our own
+    #[arg(long, value_name = "RATE", value_parser = parse_bit_rate)]
+    pub qp_rate: Option<Rate>,
     /// A peer that sends nothing for so long is gone
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
     pub idle: Duration,
@@ -66,6 +69,8 @@ pub struct Limits {
     pub memory_per_peer: usize,
     /// Packets that a queue pair may have unacknowledged.
     pub window: u32,
+    /// The most that is sent on a queue pair, at L1.
+    pub qp_rate: Option<Rate>,
     /// A peer that is silent for longer is gone.
     pub idle: Duration,
 }
@@ -94,6 +99,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode> {
         memory: args.max_memory as usize,
         memory_per_peer: args.peer_memory as usize,
         window: args.station.window,
+        qp_rate: args.qp_rate,
         idle: args.idle,
     };
     let ports = Ports { perftest: args.perftest, rping: args.rping, ucmatose: args.ucmatose };
