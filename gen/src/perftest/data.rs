@@ -68,7 +68,10 @@ struct Run<'a> {
     lanes: Vec<Lane>,
     by_qpn: HashMap<Qpn, usize>,
     latency: Latency,
+    /// When each message ended; not kept where a time, and not a number of messages, is the end.
     ends: Vec<Instant>,
+    /// When the last one did.
+    last: Option<Instant>,
 }
 
 impl Side {
@@ -283,6 +286,7 @@ impl<'a> Run<'a> {
             by_qpn: side.qpns.iter().enumerate().map(|(q, qpn)| (*qpn, q)).collect(),
             latency: Latency::default(),
             ends: Vec::new(),
+            last: None,
         }
     }
 
@@ -364,6 +368,7 @@ impl<'a> Run<'a> {
                 self.latency.record(now.since(since));
             }
         }
+        self.last = Some(now);
         if self.args.duration.is_none() {
             self.ends.push(now);
         }
@@ -377,12 +382,11 @@ impl<'a> Run<'a> {
             .flatten()
             .filter(|d| *d > Duration::ZERO)
             .map(|d| (span as u64, d));
-        let last = self.ends.last().copied();
         Measured {
             size: self.size,
             iterations: messages / self.lanes.len().max(1) as u64,
             messages,
-            elapsed: last.unwrap_or(begin).since(begin),
+            elapsed: self.last.unwrap_or(begin).since(begin),
             best,
             latency: self.latency,
         }
