@@ -238,6 +238,7 @@ fn rig(specs: &[Spec], judges: [Option<Judge>; 2]) -> Rig {
                 messages: spec.messages,
                 steps: None,
                 arrivals: spec.arrivals,
+                start: Duration::ZERO,
                 local,
                 remote,
                 front: 0,

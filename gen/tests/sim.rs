@@ -274,7 +274,7 @@ fn live_rings_with_faults() {
 #[test]
 fn c08_flows_choose_their_congestion_control() {
     let short = ["run.duration=500ms", "run.warmup=20ms"];
-    let judged = simulate(&load("dcqcn-loopback.toml", &short), true).unwrap();
+    let judged = simulate(&load("../gen/tests/data/two-controls.toml", &short), true).unwrap();
     assert!(judged.result.passed(), "{:?}", judged.result.reasons);
     let flow = |name: &str| judged.result.flows.iter().find(|f| f.name == name).unwrap();
     let (reacts, steady) = (flow("reacts"), flow("steady"));
@@ -291,9 +291,20 @@ fn c08_flows_choose_their_congestion_control() {
     assert!((20.0..29.0).contains(&reacts.l1_gbps), "{}", reacts.l1_gbps);
     // Unmarked, it takes what the line has.
     let clean = [&short[..], &["impair=[]", "expect=[]"]].concat();
-    let judged = simulate(&load("dcqcn-loopback.toml", &clean), true).unwrap();
+    let judged = simulate(&load("../gen/tests/data/two-controls.toml", &clean), true).unwrap();
     assert!(judged.result.flows[0].l1_gbps > 95.0, "{}", judged.result.flows[0].l1_gbps);
     assert_eq!(judged.result.flows[0].dcqcn.as_ref().unwrap().cuts, 0);
+}
+
+/// A link of a quarter of the ports' rate whose queue marks: the sender settles at what it takes.
+#[test]
+fn a_sender_settles_at_a_bottleneck_that_marks() {
+    let short = ["run.duration=200ms", "run.warmup=50ms"];
+    let judged = simulate(&load("dcqcn-loopback.toml", &short), true).unwrap();
+    assert!(judged.result.passed(), "{:?}", judged.result.reasons);
+    let flow = &judged.result.flows[0];
+    assert_eq!(flow.counters["np_cnp_sent"], flow.counters["rp_cnp_handled"]);
+    assert!((9.5..=10.0).contains(&flow.l1_gbps), "{}", flow.l1_gbps);
 }
 
 /// RoCEv1 over a rough line: nothing is lost for good, and every frame is one.

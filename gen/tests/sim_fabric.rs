@@ -45,6 +45,38 @@ fn dcqcn_shares_a_port_fairly_and_fills_it() {
     assert!(longest(&judged) < 1_000_000);
 }
 
+/// Flows that begin later take their share from those that were there.
+#[test]
+fn flows_that_join_get_their_share() {
+    let judged = passed("convergence.toml", &["run.warmup=150ms", "run.duration=50ms"]);
+    let shares: Vec<f64> = ["first", "second"].iter().flat_map(|t| goodput(&judged, t)).collect();
+    let fair = shares.iter().sum::<f64>() / 8.0;
+    assert!(shares.len() == 8 && fair > 10.0, "{shares:?}");
+    assert!(shares.iter().all(|s| (s / fair - 1.0).abs() < 0.1), "{shares:?}");
+    // Before that nothing of them is seen.
+    let series = judged.run.series.as_ref().unwrap();
+    let at = |ms: u64| series.times.iter().position(|t| t.as_nanos() >= ms * 1_000_000).unwrap();
+    let second = series.rates.iter().find(|r| r.flow == "second.0").unwrap();
+    assert!(second.bytes[at(50)] == 0 && second.bytes[at(52)] > 0);
+}
+
+/// Two priorities of one port share it by their weights; what one loses, and is told, is its own.
+#[test]
+fn roce_and_tcp_stay_apart() {
+    let judged = passed("roce-and-tcp.toml", &[]);
+    let port = fabric(&judged).ports.iter().find(|p| p.name == "switch" && p.to == "h4").unwrap();
+    let queue = |priority: u8| port.queues.iter().find(|q| q.priority == priority).unwrap();
+    let (tcp, roce) = (queue(0), queue(3));
+    assert!(tcp.dropped > 0 && tcp.marked == 0, "{tcp:?}");
+    assert!(roce.dropped == 0 && roce.marked > 0, "{roce:?}");
+    let shares = ["roce", "tcp"].map(|name| goodput(&judged, name).sum::<f64>());
+    assert!(shares.iter().all(|s| (40.0..54.0).contains(s)), "{shares:?}");
+    // Without the others each has all of the port, and RoCE alone is as it was.
+    let alone = passed("roce-and-tcp.toml", &["flow.tcp.rate=1Gbps", "expect=[]"]);
+    let both = goodput(&alone, "roce").sum::<f64>();
+    assert!(both > 85.0, "{both}");
+}
+
 /// Pauses lose nothing, marks keep the queue short, both do both, and neither loses much.
 #[test]
 fn what_pauses_and_marks_do_for_an_incast() {

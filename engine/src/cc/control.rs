@@ -1,6 +1,6 @@
 //! The congestion control of a queue pair.
 
-use super::{DcqcnState, Pacer, ReactionPoint};
+use super::{Aimd, DcqcnState, Pacer, ReactionPoint};
 use crate::units::Instant;
 use crate::wire::L1_OVERHEAD;
 
@@ -14,13 +14,15 @@ pub enum RateControl {
     Limited(Box<Pacer>),
     /// DCQCN.
     Dcqcn(Box<ReactionPoint>),
+    /// As TCP does: slower when something is lost.
+    Aimd(Box<Aimd>),
 }
 
 impl RateControl {
     /// A congestion notification came; whether it was acted on.
     pub fn on_cnp(&mut self, now: Instant) -> bool {
         match self {
-            RateControl::Fixed | RateControl::Limited(_) => false,
+            RateControl::Fixed | RateControl::Limited(_) | RateControl::Aimd(_) => false,
             RateControl::Dcqcn(point) => {
                 point.on_cnp(now);
                 true
@@ -30,8 +32,10 @@ impl RateControl {
 
     /// A sequence NAK came, or no answer in time.
     pub fn on_loss(&mut self, now: Instant) {
-        if let RateControl::Dcqcn(point) = self {
-            point.on_loss(now);
+        match self {
+            RateControl::Fixed => {}
+            RateControl::Dcqcn(point) => point.on_loss(now),
+            RateControl::Aimd(aimd) => aimd.on_loss(now),
         }
     }
 
@@ -42,6 +46,7 @@ impl RateControl {
             RateControl::Fixed => None,
             RateControl::Limited(pacer) => (!pacer.may_send(now)).then(|| pacer.next_at()),
             RateControl::Dcqcn(point) => point.hold(now),
+            RateControl::Aimd(aimd) => aimd.hold(now),
         }
     }
 
@@ -54,13 +59,14 @@ impl RateControl {
                 pacer.sent(now, 1, bytes.saturating_sub(L1_OVERHEAD as u64), u64::from(payload));
             }
             RateControl::Dcqcn(point) => point.on_sent(now, point.spacing().bytes(bytes, payload)),
+            RateControl::Aimd(aimd) => aimd.on_sent(now, bytes),
         }
     }
 
     /// What DCQCN has come to at `now`.
     pub fn state(&self, now: Instant) -> Option<DcqcnState> {
         match self {
-            RateControl::Fixed | RateControl::Limited(_) => None,
+            RateControl::Fixed | RateControl::Limited(_) | RateControl::Aimd(_) => None,
             RateControl::Dcqcn(point) => Some(point.state(now)),
         }
     }

@@ -1,5 +1,6 @@
 //! Congestion control and pacing: how fast a queue pair may send.
 
+mod aimd;
 mod control;
 mod dcqcn;
 mod gaps;
@@ -9,6 +10,7 @@ mod params;
 mod pause;
 mod priority;
 
+pub use aimd::Aimd;
 pub use control::RateControl;
 pub use dcqcn::{DcqcnState, ReactionPoint, Spacing};
 pub use gaps::Gaps;

@@ -40,6 +40,18 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
     }
 }
 
+/// Whether a frame may be marked: ECN-capable, and not marked yet.
+pub fn is_ect(frame: &[u8]) -> bool {
+    let Some((l3, ethertype)) = network(frame) else { return false };
+    let Some([a, b]) = frame.get(l3..).and_then(|h| h.first_chunk::<2>()) else { return false };
+    let tos = match ethertype {
+        ETHERTYPE_IPV4 => *b,
+        ETHERTYPE_IPV6 | ETHERTYPE_ROCEV1 => a << 4 | b >> 4,
+        _ => return false,
+    };
+    matches!(Ecn::of_tos(tos), Ecn::Ect0 | Ecn::Ect1)
+}
+
 /// Where the network header begins, and what it is.
 fn network(frame: &[u8]) -> Option<(usize, u16)> {
     let at = |i: usize| Some(u16::from_be_bytes([*frame.get(i)?, *frame.get(i + 1)?]));

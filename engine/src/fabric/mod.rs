@@ -24,7 +24,7 @@ mod topology;
 
 pub use buffer::BufferSpec;
 pub use calendar::Calendar;
-pub use edit::{flip, mark_ce};
+pub use edit::{flip, is_ect, mark_ce};
 pub use event::{Event, EventLog};
 pub use hash::FlowHash;
 pub use held::Held;
@@ -34,7 +34,7 @@ pub use network::{
     SwitchSpec, Totals, Watchdog,
 };
 pub use packet::{Label, Priority, Station};
-pub use red::Red;
+pub use red::{Dice, Red};
 pub use rule::{Action, ActionKind, Chance, PacketClass, Rule, Way};
 pub use scheduler::Service;
 pub use stream::Stream;

@@ -34,12 +34,17 @@ impl Red {
 
 /// SplitMix64: the dice of a port.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dice(pub(super) u64);
+pub struct Dice(pub(super) u64);
 
 impl Dice {
+    /// Dice that fall as `seed` says.
+    pub fn new(seed: u64) -> Dice {
+        Dice(mix(seed))
+    }
+
     /// Whether something of this probability, of 2^32, happens.
     #[inline]
-    pub(super) fn takes(&mut self, probability: u64) -> bool {
+    pub fn takes(&mut self, probability: u64) -> bool {
         if probability == 0 {
             return false;
         }

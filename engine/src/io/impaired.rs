@@ -1,5 +1,6 @@
 //! A port on whose sending side things go wrong.
 
+use super::link::{Link, LinkCounters, LinkSpec};
 use super::{BURST, Caps, FrameMut, PacketIo};
 use crate::fabric::{Fate, Held, Impairment, flip, mark_ce};
 use crate::units::{Duration, Instant};
@@ -10,8 +11,8 @@ use std::collections::VecDeque;
 /// Frames that a port holds back at most; when it holds so many, it takes no more until some are due.
 pub const HELD: usize = 1024;
 
-/// Does to the frames that a port sends what an [`Impairment`] says; received frames pass as they
-/// are.  Without an impairment it costs one comparison a burst.
+/// Does to the frames that a port sends what an [`Impairment`] says, and leads them over a [`Link`];
+/// received frames pass as they are.  Without either it costs one comparison a burst.
 ///
 /// Every judgement is carried out: a frame is judged only when there is a free frame for its copy
 /// and room to hold it back, else it stays with the sender as one that the port did not take.
@@ -23,7 +24,9 @@ pub struct Impaired<I: PacketIo> {
 
 #[derive(Debug)]
 struct State<F> {
-    impairment: Impairment,
+    impairment: Option<Impairment>,
+    /// What they cross after they were judged.
+    link: Option<Link<F>>,
     now: Instant,
     held: Held<F>,
     /// Judged and on their way to the port.
@@ -41,24 +44,42 @@ impl<I: PacketIo> Impaired<I> {
 
     /// Judges what is sent from now on.
     pub fn set_impairment(&mut self, impairment: Impairment) {
-        self.state = Some(Box::new(State {
-            impairment,
-            now: Instant::ZERO,
-            held: Held::new(HELD),
-            out: VecDeque::with_capacity(HELD + 2 * BURST),
-            batch: ArrayVec::new(),
-            spare: Vec::with_capacity(2 * BURST),
-        }));
+        self.state_mut().impairment = Some(impairment);
+    }
+
+    /// Leads what is sent from now on over a link.
+    pub fn set_link(&mut self, link: LinkSpec) {
+        self.state_mut().link = Some(Link::new(link));
+    }
+
+    fn state_mut(&mut self) -> &mut State<I::Tx> {
+        self.state.get_or_insert_with(|| {
+            Box::new(State {
+                impairment: None,
+                link: None,
+                now: Instant::ZERO,
+                held: Held::new(HELD),
+                out: VecDeque::with_capacity(HELD + 2 * BURST),
+                batch: ArrayVec::new(),
+                spare: Vec::with_capacity(2 * BURST),
+            })
+        })
     }
 
     /// The judge, with its counts and its log.
     pub fn impairment(&self) -> Option<&Impairment> {
-        self.state.as_ref().map(|s| &s.impairment)
+        self.state.as_ref()?.impairment.as_ref()
+    }
+
+    /// What the link did.
+    pub fn link(&self) -> Option<LinkCounters> {
+        Some(self.state.as_ref()?.link.as_ref()?.counters())
     }
 
     /// Frames held back or on their way to the port.
     pub fn frames_inside(&self) -> usize {
-        self.state.as_ref().map_or(0, |s| s.held.len() + s.out.len() + s.batch.len())
+        let on_link = |s: &State<I::Tx>| s.link.as_ref().map_or(0, Link::frames);
+        self.state.as_ref().map_or(0, |s| on_link(s) + s.held.len() + s.out.len() + s.batch.len())
     }
 
     /// The port itself.
@@ -87,7 +108,11 @@ impl<F: FrameMut> State<F> {
     }
 
     fn pass(&mut self, mut frame: F) {
-        let fate: Fate = self.impairment.judge(self.now, frame.bytes());
+        let Some(impairment) = &mut self.impairment else {
+            self.go_on(frame);
+            return self.release();
+        };
+        let fate: Fate = impairment.judge(self.now, frame.bytes());
         if fate.drop {
             return self.drop(frame);
         }
@@ -97,7 +122,7 @@ impl<F: FrameMut> State<F> {
             let bytes = frame.bytes();
             copy.buf()[..bytes.len()].copy_from_slice(bytes);
             copy.set_len(bytes.len());
-            self.out.push_back(copy);
+            self.go_on(copy);
         }
         if fate.flip.is_some() || fate.mark_ce {
             let len = frame.bytes().len();
@@ -112,9 +137,20 @@ impl<F: FrameMut> State<F> {
         self.held.passed(fate.stream);
         match fate.hold {
             Some(release) => self.held.hold(frame, fate.stream, release),
-            None => self.out.push_back(frame),
+            None => self.go_on(frame),
         }
         self.release();
+    }
+
+    /// A frame that was judged goes over the link, where there is one.
+    fn go_on(&mut self, frame: F) {
+        let lost = match &mut self.link {
+            None => return self.out.push_back(frame),
+            Some(link) => link.push(self.now, frame),
+        };
+        if let Some(frame) = lost {
+            self.drop(frame);
+        }
     }
 
     /// A frame that goes nowhere is as good as a fresh one.
@@ -126,7 +162,12 @@ impl<F: FrameMut> State<F> {
 
     fn release(&mut self) {
         while let Some(frame) = self.held.pop(self.now) {
-            self.out.push_back(frame);
+            self.go_on(frame);
+        }
+        if let Some(link) = &mut self.link {
+            while let Some(frame) = link.pop(self.now) {
+                self.out.push_back(frame);
+            }
         }
     }
 

@@ -44,6 +44,12 @@ pub struct MemPort {
     max_frame: usize,
 }
 
+/// A frame of `max_frame` bytes of no port.
+#[cfg(test)]
+pub(super) fn frame(max_frame: usize) -> MemFrame {
+    MemFrame { bytes: vec![0; max_frame].into_boxed_slice(), len: 0 }
+}
+
 /// Two joined ports; `depth` frames of `max_frame` bytes may be under way in each direction.
 pub fn pair(depth: usize, max_frame: usize) -> (MemPort, MemPort) {
     let (a_out, b_in) = RingBuffer::new(depth);

@@ -5,6 +5,7 @@ mod clock;
 pub mod dpdk;
 mod frames;
 pub mod impaired;
+pub mod link;
 pub mod mem;
 pub mod pcap;
 

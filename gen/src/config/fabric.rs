@@ -184,7 +184,7 @@ fn parse_alpha(text: &str) -> Result<i8, String> {
     }
 }
 
-fn read_marking(t: &Table<'_>) -> Result<Option<Marking>, ScenarioError> {
+pub(super) fn read_marking(t: &Table<'_>) -> Result<Option<Marking>, ScenarioError> {
     let keys = ["ecn_kmax", "ecn_pmax", "ecn_per", "ecn_priorities"];
     let Some(kmin) = t.size("ecn_kmin")? else {
         return match keys.into_iter().find(|k| t.has(k)) {

@@ -177,7 +177,9 @@ pub(super) fn read_flow(
         let text = "messages of less than 8 bytes cannot be told apart where some may be lost";
         return Err(t.error("verify", text));
     }
-    let cc = t.word("cc", &[Control::None, Control::Dcqcn].map(|c| (c.as_str(), c)))?.unwrap_or(control);
+    let cc = t
+        .word("cc", &[Control::None, Control::Dcqcn, Control::Aimd].map(|c| (c.as_str(), c)))?
+        .unwrap_or(control);
     let qps = t.integer("qps")?.unwrap_or(1);
     let depth = t.integer("depth")?.unwrap_or(16);
     let srq = read_srq(t, &traffic, qps * receive_depth(transport, depth))?;
@@ -202,6 +204,7 @@ pub(super) fn read_flow(
         size,
         qps,
         depth,
+        start: t.duration("start")?.unwrap_or(Duration::ZERO),
         mtu,
         rate,
         burst: t.integer("burst")?.unwrap_or(16),
@@ -419,7 +422,7 @@ fn read_tos(t: &Table<'_>, cc: Control) -> Result<u8, ScenarioError> {
         }
         (a, b) => a.or(b).unwrap_or(0),
     };
-    let ecn = t.flag("ecn")?.unwrap_or(cc != Control::None);
+    let ecn = t.flag("ecn")?.unwrap_or(cc == Control::Dcqcn);
     Ok(upper | if ecn { Ecn::Ect0 as u8 } else { 0 })
 }
 

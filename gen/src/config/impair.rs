@@ -1,6 +1,7 @@
 //! `[[impair]]`, `[link]` and `[cliff]`: what goes wrong, where, and how much of it.
 
 use super::error::{ScenarioError, suggest};
+use super::fabric::read_marking;
 use super::limits;
 use super::model::{Cliff, Flow, Impair, Link, Recovery};
 use super::quantity::{parse_bit_rate, parse_duration, parse_share, parse_size};
@@ -119,15 +120,21 @@ fn read_subject(t: &Table<'_>, flows: &[Flow]) -> Result<Rule, ScenarioError> {
 
 /// What holds without a `[link]`.
 pub(super) fn default_link() -> Link {
-    Link { rate: None, delay: Duration::from_micros(1), queue_bytes: 1 << 20 }
+    Link { rate: None, delay: Duration::from_micros(1), queue_bytes: 1 << 20, marking: None }
 }
 
 pub(super) fn read_link(t: &Table<'_>) -> Result<Link, ScenarioError> {
     let default = default_link();
+    let rate = t.parse("rate", parse_bit_rate)?;
+    let marking = read_marking(t)?;
+    if marking.is_some() && rate.is_none() {
+        return Err(t.error("ecn_kmin", "belongs to a link that is slower than its ports: give its rate"));
+    }
     Ok(Link {
-        rate: t.parse("rate", parse_bit_rate)?,
+        rate,
         delay: t.duration("delay")?.unwrap_or(default.delay),
         queue_bytes: t.parse("queue", parse_size)?.unwrap_or(default.queue_bytes),
+        marking,
     })
 }
 

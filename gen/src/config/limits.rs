@@ -88,6 +88,7 @@ pub(super) const FLOW: &[&str] = &[
     "mix",
     "arrival",
     "think_time",
+    "start",
     "on",
     "off",
     "load",
@@ -181,7 +182,7 @@ pub(super) const IMPAIR: &[&str] = &[
 /// Keys of `impair` whose values are shares of packets.
 pub(super) const SHARES: [&str; 6] = ["chance", "loss", "duplicate", "reorder", "corrupt", "mark_ce"];
 
-pub(super) const LINK: &[&str] = &["rate", "delay", "queue"];
+pub(super) const LINK: &[&str] = &["rate", "delay", "queue", "ecn_kmin", "ecn_kmax", "ecn_pmax"];
 
 pub(super) const FABRIC: &[&str] = &[
     "topology",

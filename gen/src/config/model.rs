@@ -356,6 +356,8 @@ pub struct Flow {
     pub qps: u32,
     /// Work requests outstanding on each queue pair.
     pub depth: u32,
+    /// How long after the others it begins.
+    pub start: Duration,
     /// Path MTU.
     pub mtu: Mtu,
     /// What the whole flow, all its queue pairs together, is paced to.
@@ -556,6 +558,8 @@ pub enum Control {
     None,
     /// DCQCN.
     Dcqcn,
+    /// Slower at a loss, as TCP.
+    Aimd,
 }
 
 impl Control {
@@ -564,6 +568,7 @@ impl Control {
         match self {
             Control::None => "none",
             Control::Dcqcn => "dcqcn",
+            Control::Aimd => "aimd",
         }
     }
 }
@@ -669,8 +674,9 @@ pub struct Impair {
     pub rules: Vec<Rule>,
 }
 
-/// `[link]`: the link between the two ports of a flow, in virtual time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `[link]`: the link between the two ports of a flow: in virtual time, and where it has a rate between
+/// the two ends of a ring as well.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Its rate at L1; that of the ports when left out.
     pub rate: Option<Rate>,
@@ -678,6 +684,8 @@ pub struct Link {
     pub delay: Duration,
     /// Bytes that wait for it, where it is slower than the ports.
     pub queue_bytes: u64,
+    /// Which of those that leave its queue are marked.
+    pub marking: Option<Marking>,
 }
 
 /// `[fabric]`: hosts, switches and the cables between them.

@@ -110,6 +110,7 @@ fn defaults() {
         ack_interval: 16,
         window: 1024,
         psn: None,
+        start: Duration::ZERO,
         cc: Control::None,
         srq: None,
         credits: false,

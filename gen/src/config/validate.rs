@@ -193,10 +193,10 @@ fn check_flow(s: &Scenario, i: usize) -> Result<(), ScenarioError> {
     match share_of_nothing(s, flow) {
         Some(text) if matches!(flow.rate, FlowRate::Percent(_)) => Err(s.flow_error(i, "rate", text)),
         Some(text) if matches!(flow.load, Some(FlowRate::Percent(_))) => Err(s.flow_error(i, "load", text)),
-        Some(_) if flow.cc == Control::Dcqcn => {
+        Some(_) if flow.cc != Control::None => {
             let port = &s.ports[flow.data_from()];
             let text = format!(
-                "DCQCN begins at the line rate, and port \"{}\" ({}) has none of its own: add line_rate = \"100Gbps\" \
+                "congestion control begins at the line rate, and port \"{}\" ({}) has none of its own: add line_rate = \"100Gbps\" \
                  to [run]",
                 port.name, port.device
             );

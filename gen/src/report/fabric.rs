@@ -1,6 +1,6 @@
 //! What switches and cables did, in virtual time.
 
-use roce_engine::fabric::{PortCounters, Totals};
+use roce_engine::fabric::{PortCounters, PriorityCounters, Totals};
 use roce_engine::units::Duration;
 use serde::Serialize;
 use std::fmt;
@@ -127,6 +127,26 @@ pub struct FabricPortResult {
     pub pauses_received: u64,
     /// How long its queues were paused.
     pub paused_us: f64,
+    /// Its queues, where more than one was used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueResult>,
+}
+
+/// What a port counted of one priority.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueResult {
+    /// The priority.
+    pub priority: u8,
+    /// Frames that it sent.
+    pub tx_packets: u64,
+    /// Frames that it marked.
+    pub marked: u64,
+    /// Frames that were dropped, for whatever reason.
+    pub dropped: u64,
+    /// Most bytes that waited.
+    pub peak_bytes: u64,
+    /// Pauses that it asked its peer for.
+    pub pauses_sent: u64,
 }
 
 impl FabricResult {
@@ -181,6 +201,24 @@ impl FabricResult {
     }
 }
 
+impl QueueResult {
+    fn of(priorities: &[PriorityCounters]) -> Vec<QueueResult> {
+        let used = |p: &PriorityCounters| p.tx_packets + p.dropped() + p.pauses_sent != 0;
+        if priorities.iter().filter(|p| used(p)).count() < 2 {
+            return Vec::new();
+        }
+        let queue = |(i, p): (usize, &PriorityCounters)| QueueResult {
+            priority: i as u8,
+            tx_packets: p.tx_packets,
+            marked: p.marked,
+            dropped: p.dropped(),
+            peak_bytes: p.peak,
+            pauses_sent: p.pauses_sent,
+        };
+        priorities.iter().enumerate().filter(|(_, p)| used(p)).map(queue).collect()
+    }
+}
+
 impl FabricPortResult {
     fn of(m: &FabricPortMeasure) -> FabricPortResult {
         let p = &m.counters.priorities;
@@ -201,6 +239,7 @@ impl FabricPortResult {
             pause_frames_sent: p.iter().map(|p| p.pause_frames_sent).sum(),
             pauses_received: p.iter().map(|p| p.pauses_received).sum(),
             paused_us: m.paused.as_nanos() as f64 / 1e3,
+            queues: QueueResult::of(p),
         }
     }
 
@@ -231,6 +270,13 @@ impl fmt::Display for FabricResult {
         }
         if let Some(p) = self.ports.iter().max_by_key(|p| p.queue_peak_bytes) {
             writeln!(f, "longest queue {} -> {}  {} B", p.name, p.to, p.queue_peak_bytes)?;
+            for q in &p.queues {
+                writeln!(
+                    f,
+                    "  priority {}  sent {}  marked {}  dropped {}  longest {} B  pauses {}",
+                    q.priority, q.tx_packets, q.marked, q.dropped, q.peak_bytes, q.pauses_sent
+                )?;
+            }
         }
         match self.ports.iter().max_by(|a, b| a.paused_us.total_cmp(&b.paused_us)) {
             Some(p) if p.paused_us > 0.0 => {

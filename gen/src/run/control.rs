@@ -3,6 +3,7 @@
 use super::connect::{FlowInfo, Meeting, Outcome};
 use super::environment::{Environment, port_specs};
 use super::judges::{judges, longest_hold};
+use super::links;
 use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
@@ -19,6 +20,7 @@ use anyhow::Result;
 use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
 use roce_engine::io::impaired::Impaired;
+use roce_engine::io::link::LinkCounters;
 use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
 use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
@@ -188,6 +190,7 @@ pub(super) fn run(
     for (at, judge) in judges(scenario, seed, streams) {
         plans[at.0].endpoints[at.1].io_mut().set_impairment(judge);
     }
+    links::lead(scenario, seed, &mut plans)?;
     let ticks = watch(scenario, &mut plans);
     let table = args.out.as_deref().map(Intervals::create).transpose();
     let table = table.map_err(|e| EnvironmentError(format!("--out: {e}")))?;
@@ -216,13 +219,14 @@ pub(super) fn run(
         control.abandon();
     }
     let Phases { base, end, last, theirs, peer_lost } = measured?;
-    let (mut captures, mut injected) = (Vec::new(), Vec::new());
+    let (mut captures, mut injected, mut links) = (Vec::new(), Vec::new(), Vec::new());
     let load = last.workers.clone();
     let ports_of: Vec<_> = control.workers.iter().map(|w| w.ports.clone()).collect();
     for worker in std::mem::take(&mut control.workers) {
-        for (port, capture, faults) in worker.join()? {
-            captures.extend(capture.map(|c| (scenario.ports[port].name.clone(), c)));
-            injected.extend(faults);
+        for left in worker.join()? {
+            captures.extend(left.capture.map(|c| (scenario.ports[left.port].name.clone(), c)));
+            injected.extend(left.injected);
+            links.extend(left.link.map(|link| (left.port, link)));
         }
     }
     environment.close(&clock);
@@ -234,7 +238,7 @@ pub(super) fn run(
     let views = (&base, &end, &last);
     let mut flows = flow_measures(scenario, &facts, views, &intervals, &control.gathered, theirs.as_ref());
     note_windows(&mut flows, &control.collector);
-    let ports = port_measures(scenario, open, &last);
+    let ports = port_measures(scenario, open, &last, &links);
     let workers = load
         .into_iter()
         .zip(&base.workers)
@@ -630,7 +634,14 @@ pub(crate) fn flow_measures(
         .collect()
 }
 
-fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<PortMeasure> {
+fn port_measures(
+    s: &Scenario,
+    open: &[(usize, OpenPort)],
+    last: &View,
+    links: &[(usize, LinkCounters)],
+) -> Vec<PortMeasure> {
+    let lost =
+        |index| links.iter().filter(|(port, _)| *port == index).map(|(_, link)| link.tail_dropped).sum();
     open.iter()
         .map(|(index, port)| PortMeasure {
             name: s.ports[*index].name.clone(),
@@ -639,7 +650,7 @@ fn port_measures(s: &Scenario, open: &[(usize, OpenPort)], last: &View) -> Vec<P
             offloads: port.offloads(),
             counters: last.ports[*index].clone(),
             driver_stats: port.stats(),
-            tail_dropped: 0,
+            tail_dropped: lost(*index),
             pauses: last.pauses[*index],
         })
         .collect()

@@ -4,6 +4,7 @@ mod connect;
 pub(crate) mod control;
 mod environment;
 mod judges;
+mod links;
 mod ports;
 pub(crate) mod progress;
 pub(crate) mod setup;

@@ -14,7 +14,7 @@ use crate::workload::{
     Arrivals, Generator, Ideal, Lane, LaneSpec, Layout, Pace, Places, SharedReceives, Side, front, side_depth,
 };
 use anyhow::Result;
-use roce_engine::cc::{PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
+use roce_engine::cc::{Aimd, PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::{QpConfig, Recovery};
@@ -453,6 +453,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             messages: flow.scripts.as_ref().map(|s| s[q as usize].messages()).or(flow.messages),
             steps: flow.steps.clone(),
             arrivals,
+            start: flow.start,
             local: half.places,
             remote,
             front: front(flow.transport, side),
@@ -493,9 +494,13 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             return Ok(RateControl::Fixed);
         }
         let Some(line) = self.facts[flow.data_from()].line_rate else {
-            let text = "DCQCN begins at the line rate: this port reports none, set [run] line_rate";
+            let text =
+                "congestion control begins at the line rate: this port reports none, set [run] line_rate";
             return Err(self.scenario.flow_error(f, "cc", text));
         };
+        if flow.cc == Control::Aimd {
+            return Ok(RateControl::Aimd(Box::new(Aimd::new(line))));
+        }
         let usual = Dcqcn::new(Preset::Nvidia);
         let params = self.scenario.dcqcn.as_ref().unwrap_or(&usual).params(line);
         match params.check() {

@@ -7,6 +7,7 @@ use crate::workload::{Command, Generator};
 use roce_engine::io::PacketIo;
 use roce_engine::io::dpdk::{DpdkIo, Eal, TscClock};
 use roce_engine::io::impaired::Impaired;
+use roce_engine::io::link::LinkCounters;
 use roce_engine::io::pcap::{Capture, Recorded};
 use roce_engine::worker::{Endpoint, Worker};
 use rtrb::{Consumer, Producer};
@@ -18,8 +19,19 @@ use std::time::Duration;
 /// Frames are recorded as they are on the wire: after what goes wrong on the way.
 pub(super) type Io = Impaired<Recorded<DpdkIo, TscClock>>;
 
-/// What a worker leaves behind: for each of its ports the recording, and what went wrong.
-pub(super) type Legacy = Vec<(usize, Option<Capture>, Option<Injected>)>;
+/// What a worker leaves behind.
+pub(super) type Legacy = Vec<Remains>;
+
+/// What is left of one of its ports.
+#[derive(Debug)]
+pub(super) struct Remains {
+    /// Index of the port in the scenario.
+    pub(super) port: usize,
+    pub(super) capture: Option<Capture>,
+    pub(super) injected: Option<Injected>,
+    /// What the link behind it did.
+    pub(super) link: Option<LinkCounters>,
+}
 
 /// A running worker, as the control thread sees it.
 #[derive(Debug)]
@@ -71,7 +83,8 @@ impl Handle {
                 .map(|(e, port)| {
                     let io = e.io_mut();
                     let injected = io.impairment().map(|i| Injected::of(*port, i, io.frames_inside()));
-                    (*port, io.inner_mut().take_capture(), injected)
+                    let link = io.link();
+                    Remains { port: *port, capture: io.inner_mut().take_capture(), injected, link }
                 })
                 .collect();
             // Frames go back to their pools through the caches of this thread, while it has them.

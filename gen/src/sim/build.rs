@@ -248,6 +248,8 @@ fn bottleneck(
     let nic = Cable { rate: port_rate, delay: Duration::ZERO, framing: Framing::ETHERNET };
     let mut spec = endless();
     spec.buffer.queue_limit = Some(s.link.queue_bytes);
+    spec.marking = s.link.marking;
+    spec.seed = s.run.seed.unwrap_or(crate::config::SEED);
     let switch = net.add_switch(spec);
     let [[_, to_a], [_, to_b]] =
         [(); 2].map(|()| net.join_ways(Node::Host, Node::Switch(switch), [&nic, link]));

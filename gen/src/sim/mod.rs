@@ -57,6 +57,11 @@ pub fn sim(args: &SimArgs, quiet: bool) -> Result<ExitCode> {
             put(dir, "rates.svg", &plot::rates(series)?)?;
             put(dir, "queues.svg", &plot::queues(series)?)?;
         }
+        if let (Some(dir), Some(fabric)) = (&args.out, &judged.result.fabric)
+            && let Some(svg) = plot::trunks(fabric)?
+        {
+            put(dir, "trunks.svg", &svg)?;
+        }
         outputs.write(&scenario, &judged)?;
         return Ok(judged.exit_code());
     };

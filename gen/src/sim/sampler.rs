@@ -9,7 +9,7 @@ use roce_engine::fabric::Priority;
 use roce_engine::units::{Duration, Instant, Qpn};
 
 /// Queue pairs of which a series is kept: the first ones.
-const RATES: usize = 256;
+const RATES: usize = 1024;
 
 /// The sampler of a run.
 #[derive(Debug)]

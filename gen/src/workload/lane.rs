@@ -59,6 +59,8 @@ pub struct LaneSpec {
     pub steps: Option<Arc<Steps>>,
     /// When messages are due.
     pub arrivals: Arrivals,
+    /// How long after the others it begins.
+    pub start: Duration,
     /// The buffers of this side.
     pub local: Places,
     /// The buffers of the other side.
@@ -343,6 +345,11 @@ impl Lane {
     /// Whether this is the first time that somebody notes its end.
     pub(super) fn note_finished(&mut self) -> bool {
         !std::mem::replace(&mut self.finish_noted, true)
+    }
+
+    /// How long after the others it begins.
+    pub(super) fn start(&self) -> Duration {
+        self.spec.start
     }
 
     /// Begins at `now`: when its first message is due, if its messages are due by the clock.

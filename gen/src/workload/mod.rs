@@ -23,7 +23,7 @@ use crate::measure::{
 };
 use roce_engine::io::PacketIo;
 use roce_engine::transport::{QpCounters, StageLog};
-use roce_engine::units::{Instant, Qpn};
+use roce_engine::units::{Duration, Instant, Qpn};
 use roce_engine::verbs::{Completion, CompletionStatus, QpEvent, WcOpcode};
 use roce_engine::worker::{Application, Endpoint, Flow, Load};
 use rtrb::Producer;
@@ -63,6 +63,8 @@ pub struct Generator {
     by_slot: Vec<Vec<u32>>,
     /// Lanes paced by messages, by when the next one is due.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Lanes that have not begun, by when they do.
+    later: BinaryHeap<Reverse<(Instant, u32)>>,
     posting: bool,
     /// Lanes that have messages still to end.
     unfinished: usize,
@@ -98,6 +100,7 @@ impl Generator {
             by_slot: vec![Vec::new(); ports.len()],
             ports,
             due: BinaryHeap::new(),
+            later: BinaryHeap::new(),
             posting: false,
             unfinished: 0,
             finished,
@@ -137,6 +140,7 @@ impl Generator {
         slots[slot] = self.lanes.len() as u32;
         self.lanes.push(lane);
         self.due.reserve(self.lanes.len());
+        self.later.reserve(self.lanes.len());
     }
 
     /// Prepares the buffers of all lanes and posts their receive requests.
@@ -155,16 +159,40 @@ impl Generator {
         self.posting = true;
         self.ranks.begin(now, &mut self.lanes);
         self.unfinished = self.lanes.iter().filter(|l| l.is_sender() && !l.is_finished()).count();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            match lane.begin(now) {
-                Some(at) => self.due.push(Reverse((at, index as u32))),
-                None => {
-                    let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
-                    self.flows[lane.flow()].stats.posted += posted;
-                }
+        for index in 0..self.lanes.len() as u32 {
+            match self.lanes[index as usize].start() {
+                Duration::ZERO => self.begin(now, index, endpoints),
+                later => self.later.push(Reverse((now + later, index))),
             }
         }
         self.note_finished();
+    }
+
+    /// A lane begins.
+    fn begin<I: PacketIo>(&mut self, now: Instant, index: u32, endpoints: &mut [Endpoint<I>]) {
+        let lane = &mut self.lanes[index as usize];
+        match lane.begin(now) {
+            Some(at) => self.due.push(Reverse((at, index))),
+            None => {
+                let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
+                self.flows[lane.flow()].stats.posted += posted;
+            }
+        }
+    }
+
+    /// Begins with lanes whose time has come; whether there were any.
+    #[cold]
+    fn begin_later<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
+        let mut any = false;
+        while let Some(Reverse((at, index))) = self.later.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.later.pop();
+            self.begin(now, index, endpoints);
+            any = true;
+        }
+        any
     }
 
     /// Posts what is due of the lanes that are paced by messages.
@@ -471,10 +499,15 @@ impl<I: PacketIo> Application<I> for Generator {
         if self.watch.is_due(now) {
             self.tell(now, endpoints);
         }
-        self.posting && !self.due.is_empty() && self.post_due(now, endpoints)
+        if !self.posting {
+            return false;
+        }
+        let began = !self.later.is_empty() && self.begin_later(now, endpoints);
+        !self.due.is_empty() && self.post_due(now, endpoints) || began
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        self.due.peek().filter(|_| self.posting).map(|Reverse((at, _))| *at)
+        let [due, later] = [&self.due, &self.later].map(|heap| heap.peek().map(|Reverse((at, _))| *at));
+        [due, later].into_iter().flatten().min().filter(|_| self.posting)
     }
 }

@@ -350,9 +350,34 @@ fn impaired_loopback() {
 #[test]
 fn dcqcn_loopback() {
     let _machine = Machine::take();
-    // How fast the second flow is, and how many marks there are, is up to the machine.
+    // How close it comes on a machine that is busy with other things is up to the machine.
     let more = ["--set", "expect=[]", "--json"];
-    let result = judge(&short("dcqcn-loopback.toml", &["reacts", "steady"], &more), 2);
+    let result = judge(&short("dcqcn-loopback.toml", &["reacts"], &more), 1);
+    let [reacts] = list(&result, "/flows") else { panic!("a flow") };
+    assert_eq!(text(reacts, "/cc"), "dcqcn");
+    let count = |name: &str| int(reacts, &format!("/counters/{name}"));
+    assert!(count("np_cnp_sent") > 0);
+    assert_eq!(count("np_cnp_sent"), count("rp_cnp_handled"));
+    assert_eq!((count("retransmits"), count("rp_cnp_ignored")), (0, 0));
+    assert!(int(reacts, "/dcqcn/cuts") > 0 && int(reacts, "/packet_gap_ns/count") > 0);
+    let rate = float(reacts, "/l1_gbps");
+    assert!(rate < 10.1, "{rate} Gb/s at a bottleneck of 10 Gb/s");
+    // A worker without a core sends nothing, whatever it is allowed to.
+    let away = list(&result, "/workers").iter().map(|w| int(w, "/longest_turn_ns")).max();
+    if away.is_some_and(|ns| ns < 200_000) {
+        assert!(rate > 9.0, "{rate} Gb/s at a bottleneck of 10 Gb/s, {away:?}");
+    }
+}
+
+/// One flow reacts to marks, the other does not care.
+#[test]
+fn each_flow_has_its_own_congestion_control() {
+    let _machine = Machine::take();
+    let file = "gen/tests/data/two-controls.toml";
+    let times = ["--set", "run.duration=300ms", "--set", "run.warmup=50ms", "--set", "run.drain=30s"];
+    let patient = ["--set", "flow.reacts.ack_timeout=20", "--set", "flow.steady.ack_timeout=20"];
+    let args = ["run", file, "--json", "--set", "expect=[]"].into_iter().chain(times).chain(patient);
+    let result = run(args).result(0);
     let [reacts, steady] = list(&result, "/flows") else { panic!("two flows") };
     assert_eq!((text(reacts, "/cc"), text(steady, "/cc")), ("dcqcn", "none"));
     let count = |flow: &Value, name: &str| int(flow, &format!("/counters/{name}"));
@@ -400,7 +425,9 @@ fn no_file_is_left_out() {
         "loss-cliff",
         "tap",
         "dcqcn-two-flows",
+        "convergence",
         "hpcc-two-flows",
+        "roce-and-tcp",
         "incast-16",
         "victim-flow",
         "pfc-storm",

@@ -347,6 +347,12 @@ impl Marking {
 }
 
 impl Cable {
+    /// Picoseconds that a frame of `len` bytes takes at its rate.
+    pub fn time_of(&self, len: u32) -> u64 {
+        let bits = u128::from(self.framing.wire_bytes(len)) * 8 * 1_000_000_000_000;
+        u64::try_from(bits / u128::from(self.rate.bps().max(1))).unwrap_or(u64::MAX)
+    }
+
     /// What may still come in after a port has decided to pause its peer: the frame that it is
     /// just sending and the pause frame go first, the peer ends the frame that it is sending, and
     /// the cable is full both ways.
