@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn at(us: u64) -> Instant {
-        Instant::from_nanos(1_000 + us * 1000)
+        Instant::from_nanos(1_000_000 + us * 1000)
     }
 
     #[test]
