@@ -33,7 +33,7 @@ impl RateControl {
     /// A sequence NAK came, or no answer in time.
     pub fn on_loss(&mut self, now: Instant) {
         match self {
-            RateControl::Fixed => {}
+            RateControl::Fixed | RateControl::Limited(_) => {}
             RateControl::Dcqcn(point) => point.on_loss(now),
             RateControl::Aimd(aimd) => aimd.on_loss(now),
         }
