@@ -4,8 +4,8 @@ use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
 use super::worker::Plan;
 use crate::config::{
-    self, Arrival, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError,
-    Transport, Verb,
+    self, Arrival, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Port, Roce, Scenario,
+    ScenarioError, Transport, Verb,
 };
 use crate::measure::{Latency, Sample};
 use crate::plan::{FlowPlan, Mean, base_round_trip, frames_of};
@@ -17,6 +17,7 @@ use anyhow::Result;
 use roce_engine::cc::{Aimd, PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
 use roce_engine::fabric::Stream;
 use roce_engine::io::PacketIo;
+use roce_engine::net::{Host, HostConfig, Subnet};
 use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Psn, Qpn, Rate};
 use roce_engine::verbs::{
@@ -95,6 +96,28 @@ pub(crate) struct Setup<'a, I: PacketIo> {
     virtual_time: bool,
 }
 
+/// What the port is to others on its network: it says who it is when it is asked for its address, and
+/// answers pings.  `None` where nobody can ask.
+fn host_of(port: &Port, mac: MacAddr) -> Option<Host> {
+    let asked = match &port.device {
+        Device::Vdev { driver, .. } => matches!(driver.as_str(), "net_tap" | "net_af_packet" | "net_af_xdp"),
+        Device::Pci(_) => true,
+        _ => false,
+    };
+    let all = if port.ip.is_ipv4() { 32 } else { 128 };
+    let addresses = Subnet::new(port.ip, all).filter(|_| asked && port.roce == Roce::V2)?;
+    let mut host = Host::new(HostConfig {
+        mac,
+        vlan: port.vlan,
+        addresses: vec![addresses],
+        gateways: Vec::new(),
+        neighbours: Vec::new(),
+        management: false,
+    });
+    host.announce();
+    Some(host)
+}
+
 /// A queue pair of a flow: worker, endpoint on it, and number of each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpPair {
@@ -142,7 +165,12 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                         .and_then(|(p, speed)| p.config(speed, facts[index].mac)),
                     exact: scenario.fabric.as_ref().is_some_and(|f| f.whole_ns),
                 };
-                let endpoint = Endpoint::new(io, config, rings.next());
+                let mut endpoint = Endpoint::new(io, config, rings.next());
+                if share == 0 {
+                    if let Some(host) = host_of(&scenario.ports[index], facts[index].mac) {
+                        endpoint.set_host(host);
+                    }
+                }
                 by_core.entry(*core).or_default().push((index, endpoint));
             }
         }
