@@ -47,6 +47,9 @@ pub struct RunResult {
     /// The goodput of the fastest flow to that of the slowest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_min_ratio: Option<f64>,
+    /// Latencies of all flows together, where there are several with latencies of one kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<LatencyResult>,
     /// By flow.
     pub flows: Vec<FlowResult>,
     /// By collective: patterns whose messages wait for one another; left out where there is none.
@@ -328,6 +331,7 @@ impl RunResult {
             balanced,
             jain: jain(&goodputs),
             max_min_ratio: max_min_ratio(&goodputs),
+            latency_ns: merged(s, run),
             flows,
             collectives: CollectiveResult::all(s, run),
             ports,
@@ -343,6 +347,17 @@ impl RunResult {
     pub fn passed(&self) -> bool {
         self.reasons.is_empty()
     }
+}
+
+/// The latencies of all flows, unless they mean different things.
+fn merged(s: &Scenario, run: &Finished) -> Option<LatencyResult> {
+    let kind = latency_kind(s.flows.first()?);
+    if s.flows.len() < 2 || s.flows.iter().any(|f| latency_kind(f) != kind) {
+        return None;
+    }
+    let mut all = Latency::default();
+    run.flows.iter().for_each(|m| all.add(&m.latency));
+    LatencyResult::of(&all, run.flows.first()?.origin)
 }
 
 impl FlowResult {

@@ -2,7 +2,7 @@
 
 use super::collective;
 use super::details;
-use super::result::{FlowResult, RunResult};
+use super::result::{FlowResult, LatencyResult, RunResult};
 use roce_engine::units::Duration;
 use std::fmt::{self, Write};
 
@@ -14,13 +14,17 @@ impl fmt::Display for RunResult {
         let e = &self.environment;
         writeln!(f, "rocegen {}  DPDK {}  {}", e.rocegen, e.dpdk, e.cpu)?;
         writeln!(f, "memory: {}", e.memory)?;
+        if e.clock.source != "virtual" {
+            let (mhz, ppm) = (e.clock.hz as f64 / 1e6, e.clock.drift_ppm);
+            writeln!(f, "clock: {} at {mhz:.3} MHz, {ppm:+.2} ppm against CLOCK_MONOTONIC", e.clock.source)?;
+        }
         writeln!(f)?;
         if self.flows.len() > MANY {
             tables(f, &self.flows)?;
         } else {
             rates(f, &self.flows)?;
             writeln!(f)?;
-            latencies(f, &self.flows)?;
+            latencies(f, &self.flows, self.latency_ns)?;
             details::write(f, &self.flows)?;
             recoveries(f, &self.flows)?;
         }
@@ -148,24 +152,14 @@ fn rates(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
     Ok(())
 }
 
-fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
+fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult], all: Option<LatencyResult>) -> fmt::Result {
     writeln!(
         f,
         "{:<14} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}  verified",
         "latency", "messages", "min", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "at"
     )?;
     for r in flows {
-        let mut line = format!("{:<14} ", r.name);
-        match r.latency_ns {
-            Some(l) => {
-                let _ = write!(line, "{:>12}", l.count);
-                for ns in [l.min, l.p50, l.p99, l.p99_9, l.p99_99, l.p99_999, l.max] {
-                    let _ = write!(line, " {:>10}", Duration::from_nanos(ns).to_string());
-                }
-                let _ = write!(line, " {:>8.3}s", l.max_at_s);
-            }
-            None => line += "no samples",
-        }
+        let line = latency_line(&r.name, r.latency_ns);
         let verified = match (r.messages_verified, r.verify_errors) {
             (0, 0) => "off".to_string(),
             (n, 0) => format!("{n} right"),
@@ -173,7 +167,25 @@ fn latencies(f: &mut fmt::Formatter<'_>, flows: &[FlowResult]) -> fmt::Result {
         };
         writeln!(f, "{line}  {verified}")?;
     }
+    if all.is_some() {
+        writeln!(f, "{}", latency_line("all flows", all))?;
+    }
     Ok(())
+}
+
+fn latency_line(name: &str, latency: Option<LatencyResult>) -> String {
+    let mut line = format!("{name:<14} ");
+    match latency {
+        Some(l) => {
+            let _ = write!(line, "{:>12}", l.count);
+            for ns in [l.min, l.p50, l.p99, l.p99_9, l.p99_99, l.p99_999, l.max] {
+                let _ = write!(line, " {:>10}", Duration::from_nanos(ns).to_string());
+            }
+            let _ = write!(line, " {:>8.3}s", l.max_at_s);
+        }
+        None => line += "no samples",
+    }
+    line
 }
 
 /// The time between the packets of a queue pair, where something spaces them.
