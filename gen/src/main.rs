@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Parser;
 use log::LevelFilter;
 use roce_gen::check;
-use roce_gen::cli::{Cli, Command};
+use roce_gen::cli::{self, Cli, Command};
 use roce_gen::config::ScenarioError;
 use roce_gen::perftest::{self, PerftestArgs};
 use roce_gen::report::print;
@@ -42,6 +42,9 @@ fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
             print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Schema(args) => said(&cli::schema(&args)?),
+        Command::Completions(args) => said(&cli::completions(&args)?),
+        Command::Man(args) => said(&cli::man(&args)?),
         Command::Perftest(args) => perftest::perftest(&PerftestArgs::of(args.words)),
         Command::Serve(args) => serve::serve(&args),
         Command::Rping(args) => rping::rping(&args),
@@ -50,4 +53,9 @@ fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn said(text: &str) -> Result<ExitCode> {
+    print(text)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,9 @@
 //! The command line.
 
+mod paper;
+
+pub use paper::{completions, man, schema};
+
 use crate::config::{Override, parse_duration};
 use crate::rping::RpingArgs;
 use crate::serve::ServeArgs;
@@ -68,6 +72,44 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ping an rping server of another machine
     Rping(RpingArgs),
+    /// Print the JSON Schema of a scenario, a result or a sweep
+    Schema(SchemaArgs),
+    /// Print what a shell needs to complete options of rocegen
+    Completions(CompletionsArgs),
+    /// Print a page for man
+    Man(ManArgs),
+}
+
+/// `rocegen schema`.
+#[derive(Args, Clone, Debug)]
+pub struct SchemaArgs {
+    /// Of what
+    pub of: SchemaOf,
+}
+
+/// What has a JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// A scenario file, as the JSON that its TOML reads into.
+    Scenario,
+    /// What --json prints, and result.json.
+    Result,
+    /// What --sweep with --json prints, and sweep.json.
+    Sweep,
+}
+
+/// `rocegen completions`.
+#[derive(Args, Clone, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `rocegen man`.
+#[derive(Args, Clone, Debug)]
+pub struct ManArgs {
+    /// Of this command; of rocegen as a whole when left out
+    pub command: Option<String>,
 }
 
 /// A command line of its own: perftest's options are not those of the others.

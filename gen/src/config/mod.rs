@@ -21,6 +21,7 @@ mod pattern;
 mod pfc;
 mod quantity;
 mod read;
+pub mod reference;
 mod replay;
 mod sections;
 mod set;
@@ -65,7 +66,7 @@ pub fn keys() -> [(&'static str, &'static [&'static str]); 14] {
         ("port.pfc", limits::PFC),
         ("flow", limits::FLOW),
         ("replay", limits::REPLAY),
-        ("expect", &["flow", "counters"]),
+        ("expect", limits::EXPECT),
         ("connect", limits::CONNECT),
         ("impair", limits::IMPAIR),
         ("link", limits::LINK),

@@ -4,6 +4,7 @@
 use super::error::{Place, ScenarioError, suggest};
 use super::limits::{self, Range};
 use super::quantity::{parse_duration, parse_size};
+use super::reference::{Kind, Shape, may_be};
 use super::source::{KeyPath, Seg, Source};
 use roce_engine::units::Duration;
 use toml::Spanned;
@@ -169,6 +170,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ScenarioError> {
+        debug_assert!(may_be(key, |k| matches!(k, Kind::Flag | Kind::Odd(_, Shape::FlagOrWhole))), "{key}");
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::Boolean(flag)) => Ok(Some(*flag)),
@@ -178,6 +180,7 @@ impl<'a> Table<'a> {
 
     /// A key of [`limits::range`], within its bounds; the caller's type holds them.
     pub(super) fn integer<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ScenarioError> {
+        debug_assert!(may_be(key, |k| matches!(k, Kind::Whole(..) | Kind::Odd(..))), "{key}");
         let range = limits::range(key).unwrap_or(Range { min: 0, max: i64::MAX as u64 });
         self.integer_in(key, range)
     }
@@ -197,6 +200,7 @@ impl<'a> Table<'a> {
 
     /// Bytes: a whole number, or text with a unit.
     pub(super) fn size(&self, key: &str) -> Result<Option<u64>, ScenarioError> {
+        debug_assert!(may_be(key, |k| k == Kind::Size), "{key}");
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::String(text)) => parse_size(text).map(Some).map_err(|e| self.error(key, e)),
@@ -208,6 +212,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn duration(&self, key: &str) -> Result<Option<Duration>, ScenarioError> {
+        debug_assert!(may_be(key, |k| k == Kind::Time), "{key}");
         self.parse(key, parse_duration)
     }
 
@@ -250,6 +255,7 @@ impl<'a> Table<'a> {
 
     /// One of a few words.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, ScenarioError> {
+        debug_assert!(may_be(key, |k| is_of(k, words)), "{key}");
         let Some(text) = self.text(key)? else { return Ok(None) };
         if let Some(&(_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Ok(Some(value));
@@ -271,6 +277,14 @@ impl<'a> Table<'a> {
             Some(_) => Err(self.error(key, "no core: leave the key out to have one assigned")),
             None => Err(self.error(key, FORM)),
         }
+    }
+}
+
+/// Whether the words of a key are these.
+fn is_of<T>(kind: Kind, words: &[(&str, T)]) -> bool {
+    match kind {
+        Kind::Word(known) => known.len() == words.len() && words.iter().all(|(word, _)| known.contains(word)),
+        _ => false,
     }
 }
 

@@ -4,11 +4,12 @@ use super::Finished;
 use crate::config::{Collective, Scenario};
 use crate::measure::Latency;
 use roce_engine::units::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// The result of a collective.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CollectiveResult {
     /// The table of the scenario.
     pub name: String,

@@ -7,10 +7,11 @@ use crate::config::{Arrival, Flow, FlowRate, Layer, Scenario};
 use crate::measure::{Bin, SizeDetail, bin_bounds};
 use crate::plan::{Mean, Rates};
 use roce_engine::units::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What is told of a flow further; parts that it has nothing of are left out.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct DetailResult {
     /// Whether it got the rate it asked for; left out where it asked for none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,7 @@ pub struct DetailResult {
 }
 
 /// What a flow asked for, and what it got.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AskedResult {
     /// What the two rates are of: `l1_gbps`, `l2_gbps`, `goodput_gbps`, `packet_rate` or `message_rate`.
     pub rate_unit: &'static str,
@@ -58,7 +59,7 @@ pub struct AskedResult {
 }
 
 /// The sizes that were asked for, and those that messages had.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SizesResult {
     /// The distribution, in words.
     pub asked: String,
@@ -82,7 +83,7 @@ pub struct SizesResult {
 }
 
 /// Messages of one kind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct KindResult {
     /// What was posted.
     pub verb: &'static str,
@@ -97,7 +98,7 @@ pub struct KindResult {
 }
 
 /// Messages of like size; percentiles are right to a hundredth.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct SizeBin {
     /// The smallest size.
     pub from_bytes: u64,
@@ -119,7 +120,7 @@ pub struct SizeBin {
 }
 
 /// Times as multiples of the ideal: line time at L1 plus the base round trip.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Slowdown {
     /// The mean.
     pub mean: f64,
@@ -134,7 +135,7 @@ pub struct Slowdown {
 }
 
 /// What a queue pair did in the measured span.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct QpResult {
     /// Its index in the flow.
     pub qp: u32,

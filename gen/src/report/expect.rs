@@ -4,10 +4,11 @@ use super::detail::{jain, max_min_ratio};
 use super::fabric::FabricResult;
 use super::result::{FlowResult, PortResult};
 use crate::config::{Expect, Scenario};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An expectation and how it came out.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ExpectationResult {
     /// The flow; the whole run when `null`.
     pub flow: Option<String>,

@@ -2,6 +2,7 @@
 
 use roce_engine::fabric::{PortCounters, PriorityCounters, Totals};
 use roce_engine::units::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
@@ -47,7 +48,7 @@ pub struct FabricPortMeasure {
 }
 
 /// The result of a fabric; counts are since the start, shares of the measured span.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FabricResult {
     /// The shape.
     pub topology: &'static str,
@@ -73,7 +74,7 @@ pub struct FabricResult {
 }
 
 /// How evenly the cables between switches are used, in per cent of their rate.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct TrunkResult {
     /// How many, each direction counted.
     pub count: usize,
@@ -86,7 +87,7 @@ pub struct TrunkResult {
 }
 
 /// A switch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SwitchResult {
     /// Its name.
     pub name: String,
@@ -95,7 +96,7 @@ pub struct SwitchResult {
 }
 
 /// A port of a fabric.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FabricPortResult {
     /// What it belongs to.
     pub name: String,

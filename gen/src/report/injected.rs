@@ -4,6 +4,7 @@ use super::Finished;
 use crate::config::{Device, IcrcCheck, Scenario};
 use roce_engine::fabric::{Action, ActionKind, Event, Impairment, Rule};
 use roce_engine::wire::DropReason;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::{self, Write};
 
@@ -39,7 +40,7 @@ impl Injected {
 }
 
 /// The faults of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ImpairResult {
     /// Packets judged.
     pub judged: u64,
@@ -54,7 +55,7 @@ pub struct ImpairResult {
 }
 
 /// A rule and how often it acted.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RuleResult {
     /// The `[[impair]]` table, from 0.
     pub table: usize,
@@ -67,7 +68,7 @@ pub struct RuleResult {
 }
 
 /// Something that was done, and what was counted of it independently.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Agreement {
     /// What, in words.
     pub what: String,

@@ -3,12 +3,13 @@
 use super::PortMeasure;
 use crate::config::Scenario;
 use roce_engine::cc::{PauseCounters, PauseKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// What flow control of a port did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FlowControlResult {
     /// Who obeys pauses and sends them: `software`, this program, or `nic`.
     pub by: &'static str,
@@ -23,7 +24,7 @@ pub struct FlowControlResult {
 }
 
 /// Pauses of one priority.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct PriorityResult {
     /// Frames received that pause.
     pub rx_xoff: u64,

@@ -4,12 +4,13 @@ use crate::config::Flow;
 use crate::measure::FlowStats;
 use roce_engine::transport::{Spans, Stage, Stages};
 use roce_engine::units::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The recoveries of a flow since the start, as its ends in this process saw them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RecoveryResult {
     /// `go-back-n` or `selective-repeat`.
     pub mode: &'static str,
@@ -24,7 +25,7 @@ pub struct RecoveryResult {
 }
 
 /// How long a stage took, in nanoseconds; percentiles are up to an eighth too long.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct StageResult {
     /// Times that it was passed.
     pub count: u64,

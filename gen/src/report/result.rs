@@ -19,11 +19,12 @@ use roce_engine::fabric::Action;
 use roce_engine::transport::{Hold, QpCounters};
 use roce_engine::units::{Duration, Instant};
 use roce_engine::wire::DropReason;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunResult {
     /// `rocegen-result-1`.
     pub schema: &'static str,
@@ -73,7 +74,7 @@ pub struct RunResult {
 }
 
 /// The result of a flow.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FlowResult {
     /// Its name.
     pub name: String,
@@ -161,7 +162,7 @@ pub struct FlowResult {
 }
 
 /// Gaps in nanoseconds, by the clock of the poll loop: packets of one turn leave at one time.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct GapResult {
     /// Gaps.
     pub count: u64,
@@ -176,7 +177,7 @@ pub struct GapResult {
 }
 
 /// What DCQCN came to, at the end of the measured span.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct DcqcnResult {
     /// Queue pairs that it limited then, of all of the flow.
     pub limited_qps: u32,
@@ -195,7 +196,7 @@ pub struct DcqcnResult {
 }
 
 /// Latencies in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct LatencyResult {
     /// Messages.
     pub count: u64,
@@ -226,7 +227,7 @@ pub struct LatencyResult {
 }
 
 /// The result of a port.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PortResult {
     /// Its name.
     pub name: String,
@@ -272,7 +273,7 @@ pub struct PortResult {
 }
 
 /// How a worker spent its time.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct WorkerResult {
     /// Its core.
     pub core: usize,

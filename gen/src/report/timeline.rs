@@ -5,13 +5,14 @@ use crate::config::Scenario;
 use crate::measure::{Latency, Spell, Timeline};
 use crate::plan::Mean;
 use roce_engine::units::Instant;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// With more flows than that, those of a table of the scenario are one line.
 const MANY: usize = 32;
 
 /// The measured span, cut into spans of about equal length: columns, one figure for each.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimelineResult {
     /// When each span ended, in seconds since measuring began.
     pub ends_s: Vec<f64>,
@@ -22,7 +23,7 @@ pub struct TimelineResult {
 }
 
 /// A flow over time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LineResult {
     /// The flow, or the table of flows.
     pub name: String,

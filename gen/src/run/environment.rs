@@ -6,11 +6,12 @@ use roce_engine::io::dpdk::{
     self, DeviceSpec, Eal, EalConfig, EalError, LogLevel, MemoryKind, PciAccess, PortSpec, TscClock,
 };
 use roce_engine::wire::MAX_HEADERS;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
 /// The part of a result that says where it was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Environment {
     /// rocegen's version.
     pub rocegen: String,
@@ -29,7 +30,7 @@ pub struct Environment {
 }
 
 /// The clock of a result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ClockReport {
     /// What it is.
     pub source: &'static str,

@@ -1,5 +1,6 @@
 //! The figures of a run that sweeps, searches and comparisons look at.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ pub(crate) const FIGURES: [Figure; 17] = [
 ];
 
 /// The figures of a run, by name; those that it has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 #[serde(transparent)]
 pub struct Figures(BTreeMap<&'static str, f64>);
 
@@ -73,7 +74,7 @@ impl Figures {
 }
 
 /// What several runs came to.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Statistics {
     /// Runs.
     pub count: u32,

@@ -19,13 +19,14 @@ use crate::run::EnvironmentError;
 use crate::run::signal::{INTERRUPTED, Signals};
 use anyhow::Result;
 use figures::Statistics;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A sweep that has ended.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct Sweep {
     /// `rocegen-sweep-1`.
     pub schema: &'static str,
@@ -44,7 +45,7 @@ pub struct Sweep {
 }
 
 /// A key and the values that it had.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AxisResult {
     /// The key.
     pub key: String,
@@ -53,7 +54,7 @@ pub struct AxisResult {
 }
 
 /// A point and its runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct Point {
     /// By axis: the value.
     pub values: Vec<String>,
@@ -64,7 +65,7 @@ pub struct Point {
 }
 
 /// A run of a point.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct Run {
     /// Its verdict.
     pub verdict: String,
