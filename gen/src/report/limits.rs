@@ -9,6 +9,7 @@ use crate::plan::FlowPlan;
 use roce_engine::transport::Hold;
 use roce_engine::units::Duration;
 use roce_engine::worker::EndpointCounters;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
@@ -20,7 +21,7 @@ const BUSY: f64 = 90.0;
 const NOTABLE: f64 = 5.0;
 
 /// What kept a flow from more.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LimitResult {
     /// The flow.
     pub flow: String,

@@ -18,6 +18,9 @@ use text::{count, esc, float, list, number, time, whole};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// Flows of which it is said what limited them.
+const LIMITS: usize = 8;
+
 /// The page of a result; `scenario` is the text of the scenario file as it was run.
 pub fn page(result: &Value, scenario: &str) -> String {
     let name = word(result, "/scenario").rsplit('/').next().unwrap_or_default();
@@ -104,18 +107,28 @@ fn is_virtual(result: &Value) -> bool {
 
 /// Why it failed, and what limited it.
 fn callouts(out: &mut String, result: &Value) {
-    let mut said = |class: &str, title: &str, sentences: &[Value]| {
+    let mut said = |class: &str, title: &str, sentences: &[String]| {
         if !sentences.is_empty() {
             let _ =
                 write!(out, "<div class=\"callouts\"><div class=\"callout {class}\"><h2>{title}</h2><ul>");
-            for s in sentences.iter().filter_map(Value::as_str) {
+            for s in sentences {
                 let _ = write!(out, "<li>{}</li>", esc(s));
             }
             out.push_str("</ul></div></div>\n");
         }
     };
-    said("fail", "Why it failed", list(result, "/reasons"));
-    said("limit", "What limited this run", list(result, "/limits"));
+    said("fail", "Why it failed", &words(result, "/reasons"));
+    let limits = list(result, "/limits");
+    let limits: Vec<String> = limits
+        .iter()
+        .take(LIMITS)
+        .map(|l| match l.as_str() {
+            Some(text) => text.to_owned(),
+            None if limits.len() == 1 => word(l, "/text").to_owned(),
+            None => format!("{}: {}", word(l, "/flow"), word(l, "/text")),
+        })
+        .collect();
+    said("limit", "What limited this run", &limits);
 }
 
 /// The figures that one looks for first.
@@ -212,7 +225,7 @@ mod tests {
     fn result() -> Value {
         json!({
             "verdict": "fail", "scenario": "configs/<x>.toml", "seed": 7, "balanced": true,
-            "reasons": ["flow \"a\": 2 messages failed"], "limits": ["core 1 was busy"],
+            "reasons": ["flow \"a\": 2 messages failed"], "limits": [{"flow": "a", "by": "receiver_core", "text": "core 1 was busy"}],
             "environment": {"rocegen": "0.1.0", "clock": {"source": "tsc", "hz": 1000}},
             "flows": [{
                 "name": "a", "verb": "write", "size_bytes": 4096, "qps": 1, "goodput_gbps": 9.5, "elapsed_s": 1.0,
@@ -249,7 +262,7 @@ mod tests {
         }
         assert!(page.contains("<p class=\"lede\">What it shows, in two lines.</p>"));
         assert!(!page.contains("NAKs over time") && !page.contains("acks_sent"), "nothing of what was not");
-        assert!(!page.contains("<x>"), "names are text");
+        assert!(page.contains("core 1 was busy") && !page.contains("<x>"), "names are text");
     }
 
     #[test]
