@@ -5,7 +5,8 @@
 //! the scenario puts on the wire, [`machine`] what this computer has to offer, and [`check`] prints
 //! both without starting anything.  [`run`] starts it: ports, workers and queue pairs; [`workload`]
 //! posts and checks messages on the workers, [`measure`] is what they count, [`report`] what is said
-//! in the end.  [`sim`] runs it in virtual time instead, [`sweep`] many times with other values.  [`station`] is a port for what
+//! in the end.  [`sim`] runs it in virtual time instead, [`sweep`] many times with other
+//! values, [`search`] until it knows which rate still holds.  [`station`] is a port for what
 //! talks to programs that are not rocegen: [`perftest`], [`rping`], [`serve`].  [`cli`] holds the command line.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod random;
 pub mod report;
 pub mod rping;
 pub mod run;
+pub mod search;
 pub mod serve;
 pub mod sim;
 pub mod station;

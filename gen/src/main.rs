@@ -7,9 +7,10 @@ use roce_gen::check;
 use roce_gen::cli::{self, Cli, Command};
 use roce_gen::config::ScenarioError;
 use roce_gen::perftest::{self, PerftestArgs};
-use roce_gen::report::print;
+use roce_gen::report::{print, report};
 use roce_gen::rping;
 use roce_gen::run;
+use roce_gen::search;
 use roce_gen::serve;
 use roce_gen::sim;
 use std::io::{self, Write};
@@ -33,6 +34,8 @@ fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args, level == LevelFilter::Error),
         Command::Sim(args) => sim::sim(&args, level == LevelFilter::Error),
+        Command::Search(args) => search::search(&args, level == LevelFilter::Error),
+        Command::Report(args) => report(&args),
         Command::Check(args) => {
             let report = check::check(&args.scenario.file, &args.scenario.set)?;
             let text = match args.json {

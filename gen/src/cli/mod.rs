@@ -6,12 +6,14 @@ pub use paper::{completions, man, schema};
 
 use crate::config::{Override, parse_duration};
 use crate::rping::RpingArgs;
+use crate::search::{RateText, Until};
 use crate::serve::ServeArgs;
 use crate::sweep::SweepArgs;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use log::LevelFilter;
 use roce_engine::units::Duration;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// RoCEv2 endpoint and traffic generator.
@@ -61,6 +63,10 @@ pub enum Command {
     Run(RunArgs),
     /// Run a scenario in virtual time: no ports, no DPDK, the same result every time
     Sim(SimArgs),
+    /// Find the highest rate that still holds, by bisection
+    Search(SearchArgs),
+    /// Write the page of a result again, or set two results side by side
+    Report(ReportArgs),
     /// Say what a scenario would do, without starting anything
     Check(CheckArgs),
     /// List the ports that DPDK sees
@@ -78,6 +84,68 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print a page for man
     Man(ManArgs),
+}
+
+/// `rocegen search`.
+#[derive(Args, Clone, Debug)]
+pub struct SearchArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// The flow, or table of flows, to pace; the only one when left out
+    #[arg(long, value_name = "NAME")]
+    pub flow: Option<String>,
+    /// The lowest rate, in the unit of all rates: %, Gbps, pps, msg/s
+    #[arg(long, value_name = "RATE", default_value = "1%")]
+    pub min: RateText,
+    /// The highest rate; tried first
+    #[arg(long, value_name = "RATE", default_value = "100%")]
+    pub max: RateText,
+    /// How near to come, in per cent of the rate
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub resolution: f64,
+    /// What must hold: loss (nothing is lost), or a bound of latency as in p99<20us
+    #[arg(long, value_name = "WHAT", default_value = "loss")]
+    pub until: Until,
+    /// How long to measure at each rate
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub trial: Duration,
+    /// In virtual time
+    #[arg(long)]
+    pub sim: bool,
+    /// Print one JSON object, and nothing else, on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write search.json, and what --out of each trial writes, to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl SearchArgs {
+    /// Every change to the scenario, in the order in which they are applied.
+    pub fn overrides(&self) -> Vec<Override> {
+        let mut changes = self.scenario.set.clone();
+        changes.push(duration_override(self.trial));
+        changes
+    }
+}
+
+/// Per cent, more than none and less than half.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    number.filter(|x| (0.01..=50.0).contains(x)).ok_or_else(|| "write 0.01 to 50, in per cent".to_owned())
+}
+
+/// `rocegen report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// A result.json, a sweep.json, or the folder that --out wrote
+    pub a: PathBuf,
+    /// Another one, to set beside it
+    pub b: Option<PathBuf>,
+    /// Write report.html to this directory; beside the result when there is only one
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// `rocegen schema`.
@@ -142,6 +210,9 @@ pub struct RunArgs {
     /// Write report.html, result.json, tables, histograms and the scenario to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Tell Prometheus how the run goes, at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["sweep", "repeat"])]
+    pub metrics: Option<SocketAddr>,
     /// What to record.
     #[command(flatten)]
     pub pcap: PcapArgs,

@@ -134,7 +134,7 @@ pub struct FabricPortResult {
 }
 
 /// What a port counted of one priority.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct QueueResult {
     /// The priority.
     pub priority: u8,

@@ -1,6 +1,8 @@
 //! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
 
+mod again;
 mod collective;
+pub mod compare;
 mod detail;
 mod details;
 mod expect;
@@ -17,6 +19,7 @@ mod result;
 mod table;
 mod timeline;
 
+pub use again::report;
 pub use collective::CollectiveResult;
 pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, SizesResult};
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};

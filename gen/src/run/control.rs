@@ -4,6 +4,7 @@ use super::connect::{FlowInfo, Meeting, Outcome};
 use super::environment::{Environment, port_specs};
 use super::judges::{judges, longest_hold};
 use super::links;
+use super::metrics::Metrics;
 use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
@@ -59,6 +60,8 @@ struct Control<'a> {
     collector: Collector,
     /// Where that is written to.
     table: Option<Intervals>,
+    /// Where others ask how the run goes.
+    metrics: Option<Metrics>,
     gathered: Gathered,
 }
 
@@ -146,6 +149,10 @@ pub(super) fn run(
     signals: &Signals,
     quiet: bool,
 ) -> Result<Judged> {
+    let metrics = args
+        .metrics
+        .map(|at| Metrics::bind(at).map_err(|e| EnvironmentError(format!("--metrics {at}: {e}"))));
+    let metrics = metrics.transpose()?;
     let specs = port_specs(scenario, cores);
     let plain: Vec<_> = specs.iter().map(|(_, spec)| spec.clone()).collect();
     let verbose = log::log_enabled!(log::Level::Debug);
@@ -211,6 +218,7 @@ pub(super) fn run(
         collector: Collector::new(ticks.len(), scenario.flows.len(), scenario.run.window),
         ticks,
         table,
+        metrics,
         gathered: Gathered::default(),
     };
     let measured = control.phases(meeting.as_mut());
@@ -402,6 +410,9 @@ impl Control<'_> {
             }
             self.check_workers()?;
             self.listen();
+            if let Some(metrics) = &self.metrics {
+                metrics.serve();
+            }
             self.progress.at(phase, now.since(Instant::ZERO));
             std::thread::sleep(NAP.min(end.since(now).into()));
         }
@@ -466,6 +477,9 @@ impl Control<'_> {
     }
 
     fn note_interval(&mut self, base: &View, before: &View, now: &View) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.set(self.scenario, before, now);
+        }
         let span = now.at.since(before.at);
         let flows: Vec<(FlowStats, FlowStats, Latency)> = (0..self.scenario.flows.len())
             .map(|f| (before.flows[f], now.flows[f], now.latency[f].clone()))

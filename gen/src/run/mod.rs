@@ -5,6 +5,7 @@ pub(crate) mod control;
 mod environment;
 mod judges;
 mod links;
+mod metrics;
 mod ports;
 pub(crate) mod progress;
 pub(crate) mod setup;

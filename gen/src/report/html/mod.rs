@@ -3,17 +3,19 @@
 //! It is made of the result's JSON, so that any `result.json` can be turned into it later.
 
 mod chart;
+mod compare;
 mod pictures;
 mod sweep;
 mod tables;
 mod text;
 
+pub use compare::compare_page;
 use serde_json::Value;
 use std::fmt::Write;
 pub use sweep::{sweep_page, sweep_picture};
-pub(crate) use text::{word, words};
+pub(crate) use text::{list, word, words};
 
-use text::{count, esc, float, list, number, time, whole};
+use text::{count, esc, float, number, time, whole};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -33,6 +35,9 @@ pub fn page(result: &Value, scenario: &str) -> String {
         out += &tables::section("Charts", &format!("<div class=\"charts\">\n{}</div>\n", pictures.concat()));
     }
     out += &tables::flows(result);
+    out += &tables::asked(result);
+    out += &tables::sizes(result);
+    out += &tables::collectives(result);
     out += &tables::expectations(result);
     out += &tables::workers(result);
     out += &tables::fabric(result);

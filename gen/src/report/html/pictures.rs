@@ -252,37 +252,36 @@ fn nines(percent: f64) -> f64 {
     -((100.0 - percent).max(1e-9) / 100.0).log10()
 }
 
-/// Completion times by size, where the result has them: bins of any flow.
+/// Completion times by size, of flows whose messages differ in size.
 fn completions(result: &Value) -> Option<String> {
+    let flows: Vec<&Value> =
+        list(result, "/flows").iter().filter(|f| list(f, "/by_size").len() > 1).take(LINES / 2).collect();
+    // Without a line rate there is no ideal.
+    let ideal = flows.iter().any(|f| f.pointer("/by_size/0/slowdown").is_some());
+    let keys = match ideal {
+        true => [("/slowdown/p99", "p99", false), ("/slowdown/p50", "p50", true)],
+        false => [("/time_p99_ns", "p99", false), ("/time_p50_ns", "p50", true)],
+    };
     let mut series = Vec::new();
-    for (i, flow) in list(result, "/flows").iter().enumerate() {
-        let bins = list(flow, "/fct/bins");
-        for (key, name, dashed) in [("p99", "p99", false), ("p50", "p50", true)] {
-            let point = |b: &Value| {
-                let size = float(b, "/to_bytes").or_else(|| float(b, "/size_bytes"))?;
-                Some((size.max(1.0), float(b, &format!("/slowdown/{key}"))))
-            };
-            let points: Vec<_> = bins.iter().filter_map(point).collect();
-            if !points.is_empty() {
-                let name = format!("{} {name}", word(flow, "/name"));
-                series.push(Series {
-                    name,
-                    colour: i,
-                    kind: Kind::Marked,
-                    dashed,
-                    points,
-                    spread: Vec::new(),
-                });
-            }
+    for (colour, flow) in flows.iter().enumerate() {
+        for (place, name, dashed) in keys {
+            let point = |b: &Value| Some((float(b, "/to_bytes")?.max(1.0), float(b, place)));
+            let points: Vec<_> = list(flow, "/by_size").iter().filter_map(point).collect();
+            let name = format!("{} {name}", word(flow, "/name"));
+            series.push(Series { name, colour, kind: Kind::Marked, dashed, points, spread: Vec::new() });
         }
     }
+    let note = match ideal {
+        true => "slowdown: the time that messages took, as a multiple of the ideal",
+        false => "the time from when a message was due to its completion",
+    };
     Chart {
         title: "Flow completion by size".to_owned(),
-        note: "slowdown: the time that messages took to that of an empty network".to_owned(),
+        note: note.to_owned(),
         x: Axis::log("size of the message", Form::Bytes),
-        y: Axis::log("slowdown", Form::Plain),
-        series: series.into_iter().take(LINES).collect(),
-        reference: Some((1.0, "ideal".to_owned())),
+        y: if ideal { Axis::log("slowdown", Form::Plain) } else { Axis::log("time", Form::Time) },
+        series,
+        reference: ideal.then(|| (1.0, "ideal".to_owned())),
         full: false,
     }
     .html()

@@ -53,6 +53,92 @@ pub(super) fn flows(result: &Value) -> String {
     section("Flows", &(table("flows", &head, &rows) + &left_out(flows.len(), "flows")))
 }
 
+/// What flows asked for, and what they got.
+pub(super) fn asked(result: &Value) -> String {
+    let row = |f: &Value| {
+        let kept = f["rate_kept"].as_bool()?;
+        let said = if kept {
+            "<span class=\"ok\">\u{2713} kept</span>"
+        } else {
+            "<span class=\"no\">\u{2717} not kept</span>"
+        };
+        Some(vec![
+            Cell::Text(word(f, "/name").to_owned()),
+            Cell::Text(word(f, "/rate_unit").replace('_', " ")),
+            Cell::figure(float(f, "/rate_asked"), Form::Plain),
+            Cell::figure(float(f, "/rate_got"), Form::Plain),
+            Cell::Html(format!("{said} {}", esc(word(f, "/why")))),
+        ])
+    };
+    let rows: Vec<_> = list(result, "/flows").iter().filter_map(row).take(ROWS).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => section("Rates asked for", &table("", &["flow", "of", "asked", "got", ""], &rows)),
+    }
+}
+
+/// How long messages took, by size.
+pub(super) fn sizes(result: &Value) -> String {
+    let mut rows = Vec::new();
+    for flow in list(result, "/flows") {
+        for bin in list(flow, "/by_size") {
+            let figure = |p: &str, form| Cell::figure(float(bin, p), form);
+            rows.push(vec![
+                Cell::Text(word(flow, "/name").to_owned()),
+                figure("/from_bytes", Form::Bytes),
+                figure("/to_bytes", Form::Bytes),
+                Cell::Figure(count(whole(bin, "/messages"))),
+                figure("/time_p50_ns", Form::Time),
+                figure("/time_p99_ns", Form::Time),
+                figure("/slowdown/mean", Form::Plain),
+                figure("/slowdown/p50", Form::Plain),
+                figure("/slowdown/p99", Form::Plain),
+            ]);
+        }
+    }
+    let more = left_out(rows.len(), "sizes");
+    rows.truncate(ROWS);
+    let head = ["flow", "from", "to", "messages", "time p50", "p99", "slowdown mean", "p50", "p99"];
+    match rows.is_empty() {
+        true => String::new(),
+        false => section("Completion by size", &(table("", &head, &rows) + &more)),
+    }
+}
+
+/// Collectives and their bandwidth.
+pub(super) fn collectives(result: &Value) -> String {
+    let row = |c: &Value| {
+        let figure = |p: &str, form| Cell::figure(float(c, p), form);
+        vec![
+            Cell::Text(word(c, "/name").to_owned()),
+            Cell::Text(word(c, "/pattern").to_owned()),
+            figure("/ranks", Form::Plain),
+            figure("/bytes", Form::Bytes),
+            figure("/iterations", Form::Plain),
+            figure("/time_mean_ns", Form::Time),
+            figure("/time_p99_ns", Form::Time),
+            figure("/algorithm_gbps", Form::Plain),
+            figure("/bus_gbps", Form::Plain),
+        ]
+    };
+    let rows: Vec<_> = list(result, "/collectives").iter().map(row).collect();
+    let head = [
+        "collective",
+        "pattern",
+        "ranks",
+        "buffer",
+        "iterations",
+        "time",
+        "p99",
+        "algorithm Gb/s",
+        "bus Gb/s",
+    ];
+    match rows.is_empty() {
+        true => String::new(),
+        false => section("Collectives", &table("", &head, &rows)),
+    }
+}
+
 /// What was expected.
 pub(super) fn expectations(result: &Value) -> String {
     let all = list(result, "/expectations");

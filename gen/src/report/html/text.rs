@@ -138,7 +138,7 @@ pub(super) fn whole(v: &Value, pointer: &str) -> u64 {
 }
 
 /// The list at a place of the result; empty where there is none.
-pub(super) fn list<'v>(v: &'v Value, pointer: &str) -> &'v [Value] {
+pub(crate) fn list<'v>(v: &'v Value, pointer: &str) -> &'v [Value] {
     v.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
