@@ -48,8 +48,8 @@ fn what_is_wrong_is_said_before_the_first_trial() {
     };
     wrong(&[], "--flow: which one?");
     wrong(&["--flow", "nobody"], "no flow");
-    wrong(&["--min", "1Gbps"], "must have the unit of --min");
-    wrong(&["--until", "p98<1us"], "write loss");
+    wrong(&["--flow", "write", "--min", "1Gbps"], "must have the unit of --min");
+    wrong(&["--flow", "write", "--until", "p98<1us"], "write loss");
 }
 
 #[test]
