@@ -117,11 +117,11 @@ fn text(s: &Scenario, before: &View, now: &View) -> String {
         (0..s.flows.len()).map(|f| Rates::between(&before.flows[f], &now.flows[f], span)).collect();
     for (name, help, of) in [
         (
-            "rocegen_flow_goodput_bits_per_second",
+            "rocegen_flow_goodput_bytes_per_second",
             "Payload in the last interval.",
-            (|r| r.goodput_bps) as fn(&Rates) -> f64,
+            (|r| r.goodput_bps / 8.0) as fn(&Rates) -> f64,
         ),
-        ("rocegen_flow_l1_bits_per_second", "Line use in the last interval.", |r| r.l1_bps),
+        ("rocegen_flow_l1_bytes_per_second", "Line use in the last interval.", |r| r.l1_bps / 8.0),
         ("rocegen_flow_messages_per_second", "Messages in the last interval.", |r| r.messages),
     ] {
         let mut family = Family::new(&mut out, name, "gauge", help);
