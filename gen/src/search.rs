@@ -1,7 +1,9 @@
 //! `rocegen search`: the highest rate that still holds, by bisection as RFC 2544 looks for throughput.
 
 use crate::cli::SearchArgs;
-use crate::config::{Override, Place, Scenario, ScenarioError, parse_duration, parse_flow_rate};
+use crate::config::{
+    FlowRate, Layer, Override, Place, Scenario, ScenarioError, parse_duration, parse_flow_rate,
+};
 use crate::report::{html, print, print_progress};
 use crate::run::EnvironmentError;
 use crate::run::signal::{INTERRUPTED, Signals};
@@ -127,7 +129,13 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
     let change =
         |x: f64| Override::new(&format!("flow.{flow}.rate"), &rate_of(x), format!("rate {}", rate_of(x)));
     // All that can be wrong is wrong before the first trial.
-    Scenario::load(&args.scenario.file, &with(&changes, change(high.number)))?;
+    let highest = Scenario::load(&args.scenario.file, &with(&changes, change(high.number)))?;
+    Scenario::load(&args.scenario.file, &with(&changes, change(low.number)))?;
+    let paced = highest.flows.iter().find(|f| f.name == flow || f.group.as_ref() == Some(&flow));
+    let layer = match paced.map(|f| f.rate) {
+        Some(FlowRate::Bits { layer, .. }) => layer,
+        _ => Layer::L1,
+    };
     if let Some(dir) = &args.out {
         fs::create_dir_all(dir).map_err(|e| EnvironmentError(format!("--out {}: {e}", dir.display())))?;
     }
@@ -146,11 +154,11 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
         let changes = with(&changes, change(x));
         let out = args.out.as_ref().map(|dir| dir.join(format!("{number:02}")));
         let child = Child { mode, file: &args.scenario.file, changes: &changes, out: out.as_deref() };
-        let result = child.run()?;
+        let ended = child.run();
         if signals.interrupted() {
             return Ok(None);
         }
-        let trial = judge(&result, &flow, x, &low.unit, args.until);
+        let trial = judge(&ended?, &flow, x, (&low.unit, layer), args.until);
         if !quiet {
             print_progress(&line(&trial, &low.unit));
         }
@@ -158,9 +166,16 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
     };
     let (mut passes, mut fails) = (low.number, high.number);
     let mut next = Some(high.number);
+    let mut broken = None;
     while let Some(x) = next {
-        let Some(done) = trial(search.trials.len() + 1, x)? else {
-            return Ok(ExitCode::from(INTERRUPTED));
+        let done = match trial(search.trials.len() + 1, x) {
+            Ok(Some(done)) => done,
+            Ok(None) => return Ok(ExitCode::from(INTERRUPTED)),
+            // What was found before is kept.
+            Err(e) => {
+                broken = Some(e);
+                break;
+            }
         };
         if done.holds {
             search.found = Some(search.found.map_or(x, |f| f.max(x)));
@@ -177,6 +192,9 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
         let path = dir.join("search.json");
         fs::write(&path, &json)
             .map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if let Some(e) = broken {
+        return Err(e);
     }
     print(&if args.json { json } else { search.to_string() })?;
     Ok(if search.found.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -212,7 +230,7 @@ fn with(changes: &[Override], one: Override) -> Vec<Override> {
 }
 
 /// What came of a trial.
-fn judge(result: &Value, flow: &str, asked: f64, unit: &str, until: Until) -> Trial {
+fn judge(result: &Value, flow: &str, asked: f64, (unit, layer): (&str, Layer), until: Until) -> Trial {
     let figures = Figures::of(result);
     let flows: Vec<&Value> = html::list(result, "/flows")
         .iter()
@@ -225,7 +243,9 @@ fn judge(result: &Value, flow: &str, asked: f64, unit: &str, until: Until) -> Tr
     let dropped: u64 = ports
         .iter()
         .filter_map(|p| p["rx_dropped"].as_object())
-        .flat_map(|reasons| reasons.values().filter_map(Value::as_u64))
+        // What others on the network say to each other is no loss.
+        .flat_map(|reasons| reasons.iter().filter(|(name, _)| *name != "non_roce"))
+        .filter_map(|(_, n)| n.as_u64())
         .sum();
     let lost =
         ["/messages_failed", "/messages_lost", "/retransmits"].iter().map(|p| sum(&flows, p)).sum::<u64>()
@@ -234,7 +254,7 @@ fn judge(result: &Value, flow: &str, asked: f64, unit: &str, until: Until) -> Tr
             + dropped;
     let failed = sum(&flows, "/messages_failed") + sum(&flows, "/messages_lost");
     // The rate of a table is that of each of its flows: the slowest counts.
-    let got = flows.iter().filter_map(|f| in_unit(f, unit)).reduce(f64::min);
+    let got = flows.iter().filter_map(|f| in_unit(f, unit, layer)).reduce(f64::min);
     let why = match (until, got) {
         _ if result.is_null() || flows.is_empty() => Some("there was no result".to_owned()),
         (Until::Loss, _) if lost > 0 => Some(format!("{lost} lost, sent again or failed")),
@@ -265,14 +285,14 @@ fn place_of(figure: &str) -> &'static str {
 }
 
 /// The rate of a flow in the unit of what was asked for.
-fn in_unit(flow: &Value, unit: &str) -> Option<f64> {
+fn in_unit(flow: &Value, unit: &str, layer: Layer) -> Option<f64> {
     let figure = |place: &str| flow.pointer(place).and_then(Value::as_f64);
     let one = |unit: &str| -> Option<f64> {
         // What one of the unit is.
-        let rate = crate::config::parse_flow_rate(&format!("1{unit}"), crate::config::Layer::L1).ok()?;
+        let rate = parse_flow_rate(&format!("1{unit}"), layer).ok()?;
         Some(match rate {
-            crate::config::FlowRate::Bits { rate, .. } => rate.bps() as f64 / 1e9,
-            crate::config::FlowRate::Packets(n) | crate::config::FlowRate::Messages(n) => n,
+            FlowRate::Bits { rate, .. } => rate.bps() as f64 / 1e9,
+            FlowRate::Packets(n) | FlowRate::Messages(n) => n,
             _ => 1.0,
         })
     };
@@ -281,7 +301,11 @@ fn in_unit(flow: &Value, unit: &str) -> Option<f64> {
         "%" => "/line_rate_pct",
         u if u.ends_with("pps") => "/packet_rate",
         u if u.ends_with("msg/s") => "/message_rate",
-        _ => "/l1_gbps",
+        _ => match layer {
+            Layer::L1 => "/l1_gbps",
+            Layer::L2 => "/l2_gbps",
+            Layer::Goodput => "/goodput_gbps",
+        },
     };
     Some(figure(place)? / one(unit)?)
 }
@@ -415,7 +439,7 @@ mod tests {
     #[test]
     fn trials() {
         let result = |l1: f64, resent: u64, p99: u64| json!({"flows": [{"name": "f", "l1_gbps": l1, "retransmits": resent, "latency_ns": {"p99": p99}}]});
-        let why = |r: &Value, until| judge(r, "f", 10.0, "Gbps", until).why;
+        let why = |r: &Value, until| judge(r, "f", 10.0, ("Gbps", Layer::L1), until).why;
         let bound = Until::Latency("latency_p99_ns", Duration::from_nanos(500));
         assert_eq!(why(&result(9.9, 0, 400), Until::Loss), None);
         assert_eq!(why(&result(9.9, 2, 400), Until::Loss).unwrap(), "2 lost, sent again or failed");

@@ -77,14 +77,6 @@ impl QpTable {
         Some(qp)
     }
 
-    /// The local index that a number of this worker's would have, whether there is such a queue pair or
-    /// not.
-    #[inline]
-    pub(super) fn slot_of(&self, qpn: Qpn) -> Option<u32> {
-        let slot = (qpn.get() & ((1 << SLOT_BITS) - 1)).checked_sub(RESERVED)?;
-        Some(if self.stride == 1 { slot } else { slot / self.stride })
-    }
-
     #[inline]
     pub(super) fn owner(&self, qpn: Qpn) -> Owner {
         let slot = (qpn.get() & ((1 << SLOT_BITS) - 1)).wrapping_sub(RESERVED);

@@ -37,6 +37,11 @@ pub(super) fn validate(s: &Scenario) -> Result<Vec<String>, ScenarioError> {
     check_connect(s)?;
     check_end(s)?;
     for (i, port) in s.ports.iter().enumerate() {
+        if port.pfc.as_ref().is_some_and(|p| !p.nic) && matches!(port.device, Device::Mesh(_)) {
+            let text =
+                "pauses go to the other end of a cable, and a mesh has several: use rings, or `rocegen sim`";
+            return Err(s.port_error(i, "pfc", text));
+        }
         let virtual_port = matches!(port.device, Device::Ring(_) | Device::Mesh(_) | Device::Vdev { .. });
         if port.pfc.as_ref().is_some_and(|p| !p.nic) && virtual_port && s.run.line_rate.is_none() {
             let text = "pauses last for bit times of the port's speed, and this one has none of its own: add line_rate = \

@@ -28,5 +28,10 @@ pub(super) fn lead(s: &Scenario, seed: u64, plans: &mut [Plan<Io>]) -> Result<()
             endpoint.io_mut().set_link(LinkSpec { cable, queue_bytes: s.link.queue_bytes, red, seed });
         }
     }
+    if led.is_empty() {
+        let text = "[link]: key \"rate\": a link with a rate stands between the two ends of a ring, and no port is one: give \
+                    two ports device = \"ring:0\", or take the rate out";
+        return Err(ScenarioError { place: s.place("link", None, Some("rate")), text: text.to_owned() });
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A run in a process of its own.
 
-use crate::config::Override;
+use crate::config::{Override, Place, ScenarioError};
 use crate::run::EnvironmentError;
 use anyhow::{Result, anyhow};
 use serde_json::Value;
@@ -57,6 +57,10 @@ impl Child<'_> {
             Some(0 | 1 | 130) if !ended.stdout.is_empty() => Ok(serde_json::from_slice(&ended.stdout)?),
             // Interrupted before there was anything.
             Some(130) => Ok(Value::Null),
+            Some(2) => {
+                let text = "a run was refused; see above".to_owned();
+                Err(ScenarioError { place: Place::File(self.file.display().to_string()), text }.into())
+            }
             Some(code) => {
                 Err(EnvironmentError(format!("a run ended with exit code {code}; see above")).into())
             }

@@ -181,14 +181,24 @@ fn run_point(
         let folder = job.out.map(|_| folder(number, count, repeat, job.args.repeat));
         let out: Option<PathBuf> = job.out.zip(folder.as_ref()).map(|(dir, f)| dir.join(f));
         let child = Child { mode: job.mode, file: job.file, changes: &changes, out: out.as_deref() };
-        let result = child.run()?;
+        let ended = child.run();
         if signals.interrupted() {
             return Ok(None);
         }
+        let (result, error) = match ended {
+            Ok(result) => (result, None),
+            // The first of all: nothing is lost, and the others would fare alike.
+            Err(e) if number == 0 && repeat == 0 => return Err(e),
+            Err(e) => (serde_json::Value::Null, Some(e.to_string())),
+        };
         let figures = Figures::of(&result);
         let run = Run {
-            verdict: html::word(&result, "/verdict").to_owned(),
-            reasons: html::words(&result, "/reasons"),
+            verdict: if error.is_some() {
+                "error".to_owned()
+            } else {
+                html::word(&result, "/verdict").to_owned()
+            },
+            reasons: html::words(&result, "/reasons").into_iter().chain(error).collect(),
             folder,
             figures,
         };

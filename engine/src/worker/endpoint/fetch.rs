@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use crate::io::PacketIo;
-use crate::units::Qpn;
+use crate::wire::dest_qp_of;
 use core::slice::from_ref;
 use prefetch_index::prefetch_index;
 
@@ -24,14 +24,10 @@ impl<I: PacketIo> Endpoint<I> {
             return prefetch_index(from_ref(&self.batch), 0);
         }
         let next = match bytes {
-            None => self.ready.front().copied(),
-            // Over IPv4 without a tag; a wrong guess does no harm.
-            Some(bytes) => bytes
-                .get(46..50)
-                .and_then(|b| b.first_chunk())
-                .and_then(|qpn| self.table.slot_of(Qpn::new(u32::from_be_bytes(*qpn) & 0xFF_FFFF))),
+            None => self.ready.front().and_then(|local| self.table.get(*local)),
+            Some(bytes) => dest_qp_of(bytes).and_then(|qpn| self.table.expected(qpn)),
         };
-        let Some(slot) = next.and_then(|local| self.table.get(local)) else { return };
+        let Some(slot) = next else { return };
         prefetch_index(from_ref(slot), 0);
         if let Some(qp) = &slot.qp {
             qp.fetch(step - 1);

@@ -36,7 +36,8 @@ struct Piece {
 /// The messages of a pcap or pcapng file, in the order in which they began.
 ///
 /// A packet that was seen already, because it was sent again or recorded at both ends, counts once;
-/// one that was lost and sent again has its place.
+/// one that was lost and sent again has its place.  A READ that was asked again from its middle is
+/// another request, and counts as one.
 pub(super) fn messages(bytes: &[u8]) -> Result<Vec<Record>, String> {
     let mut streams: BTreeMap<Stream, Seen> = BTreeMap::new();
     let mut between: BTreeMap<(String, String), u32> = BTreeMap::new();
