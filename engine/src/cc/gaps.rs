@@ -1,12 +1,10 @@
 //! The time between the packets of a queue pair.
 
-use crate::units::{Duration, Instant};
+use crate::units::{Duration, Instant, bucket_of, buckets, middle_of};
 
-/// Parts of a power of two that are told apart: a gap is known to 1/16.
-const PARTS: u64 = 16;
-const PART_BITS: u32 = PARTS.ilog2();
-/// Gaps of 2^36 ns, 69 s, and more count as the longest.
-const BUCKETS: usize = (36 - PART_BITS as usize + 1) * PARTS as usize;
+/// A power of two has 16 parts: a gap is known to 1/16.
+const PART_BITS: u32 = 4;
+const BUCKETS: usize = buckets(PART_BITS);
 
 /// A histogram of gaps in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +26,7 @@ impl Gaps {
     pub fn note(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             let gap = now.since(last).as_nanos();
-            self.counts[bucket(gap)] += 1;
+            self.counts[bucket_of(gap, PART_BITS)] += 1;
             self.sum += gap;
         }
     }
@@ -71,29 +69,8 @@ impl Gaps {
             seen += n;
             seen >= rank
         });
-        found.filter(|_| count != 0).map(|i| Duration::from_nanos(middle(i)))
+        found.filter(|_| count != 0).map(|i| Duration::from_nanos(middle_of(i, PART_BITS)))
     }
-}
-
-#[inline]
-fn bucket(gap: u64) -> usize {
-    if gap < PARTS {
-        return gap as usize;
-    }
-    let octave = gap.ilog2() - PART_BITS;
-    let index = (u64::from(octave) << PART_BITS) + (gap >> octave);
-    (index as usize).min(BUCKETS - 1)
-}
-
-/// The middle of a bucket.
-fn middle(index: usize) -> u64 {
-    let index = index as u64;
-    if index < 2 * PARTS {
-        return index;
-    }
-    let octave = (index >> PART_BITS) - 1;
-    let low = (index - (octave << PART_BITS)) << octave;
-    low + ((1 << octave) - 1) / 2
 }
 
 #[cfg(test)]
@@ -103,11 +80,11 @@ mod tests {
     #[test]
     fn buckets_are_a_sixteenth_wide() {
         for gap in (0..200_000).chain([1 << 30, (1 << 36) - 1]) {
-            let near = middle(bucket(gap));
-            assert!(near.abs_diff(gap) * PARTS <= gap, "{gap}: {near}");
+            let near = middle_of(bucket_of(gap, PART_BITS), PART_BITS);
+            assert!(near.abs_diff(gap) << PART_BITS <= gap, "{gap}: {near}");
         }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        assert_eq!(bucket((1 << 36) - 1), BUCKETS - 1);
+        assert_eq!(bucket_of(u64::MAX, PART_BITS), BUCKETS - 1);
+        assert_eq!(bucket_of((1 << 36) - 1, PART_BITS), BUCKETS - 1);
     }
 
     #[test]

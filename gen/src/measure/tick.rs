@@ -1,14 +1,12 @@
 //! Readings at even times: what workers tell of their flows between samples, and what is made of it.
 
 use super::timeline::{Reading, Spell, Timeline};
-use roce_engine::units::{Duration, Instant};
+use roce_engine::units::{Duration, Instant, bucket_of, buckets, middle_of};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Parts of a power of two that are told apart.
-const PARTS: u64 = 8;
-const PART_BITS: u32 = PARTS.ilog2();
-/// Latencies of 2^36 ns, 69 s, and more count as the longest.
-const BUCKETS: usize = (36 - PART_BITS as usize + 1) * PARTS as usize;
+/// A power of two has 8 parts.
+const PART_BITS: u32 = 3;
+const BUCKETS: usize = buckets(PART_BITS);
 
 /// A small histogram of latencies, right to 1/16, counted since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +24,7 @@ impl Spread {
     /// A message ended.
     #[inline]
     pub fn note(&mut self, latency: Duration) {
-        let count = &mut self.counts[bucket(latency.as_nanos())];
+        let count = &mut self.counts[bucket_of(latency.as_nanos(), PART_BITS)];
         *count = count.wrapping_add(1);
     }
 
@@ -46,29 +44,8 @@ impl Spread {
             seen += n;
             seen >= rank
         });
-        found.filter(|_| count != 0).map(middle)
+        found.filter(|_| count != 0).map(|i| middle_of(i, PART_BITS))
     }
-}
-
-#[inline]
-fn bucket(ns: u64) -> usize {
-    if ns < PARTS {
-        return ns as usize;
-    }
-    let octave = ns.ilog2() - PART_BITS;
-    let index = (u64::from(octave) << PART_BITS) + (ns >> octave);
-    (index as usize).min(BUCKETS - 1)
-}
-
-/// The middle of a bucket.
-fn middle(index: usize) -> u64 {
-    let index = index as u64;
-    if index < 2 * PARTS {
-        return index;
-    }
-    let octave = (index >> PART_BITS) - 1;
-    let low = (index - (octave << PART_BITS)) << octave;
-    low + ((1 << octave) - 1) / 2
 }
 
 /// What a reading is of: a flow by its index in the scenario, and a queue pair of it, or all of them.
