@@ -97,6 +97,11 @@ impl<I: PacketIo, A: Application<I>> Worker<I, A> {
         Worker { endpoints, app, load: Load::default(), last: None, last_worked: false }
     }
 
+    /// Its endpoints, which another worker may have.
+    pub fn into_endpoints(self) -> Vec<Endpoint<I>> {
+        self.endpoints
+    }
+
     /// Polls until a command stops it.
     pub fn run(&mut self, clock: &mut impl Clock, mailbox: &mut Consumer<A::Command>) {
         loop {

@@ -70,6 +70,7 @@ pub(super) fn ports_of(fabric: &Fabric) -> Vec<Port> {
         },
         device: Device::Fabric,
         ip: IpAddr::V4(Ipv4Addr::from(FIRST_IP + station)),
+        prefix: None,
         mac: None,
         mtu: None,
         vlan: None,
@@ -78,6 +79,8 @@ pub(super) fn ports_of(fabric: &Fabric) -> Vec<Port> {
         promiscuous: false,
         link_wait: Duration::ZERO,
         next_hop_mac: None,
+        gateway: None,
+        neighbours: Vec::new(),
         pfc: None,
     };
     (0..fabric.topology.stations()).map(port).collect()

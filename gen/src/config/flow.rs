@@ -1,5 +1,6 @@
 //! `[[flow]]`.
 
+use super::dial::{check_dialed, read_dial};
 use super::error::ScenarioError;
 use super::model::{
     Arrival, Collective, Control, Flow, FlowRate, Layer, Port, Recovery, Steps, Transport, Verb,
@@ -187,7 +188,7 @@ pub(super) fn read_flow(
     let window = read_window(t, recovery, mtu, path)?;
     let rate = read_rate(t, size)?;
     let (arrival, load) = read_arrival(t, rate)?;
-    Ok(Flow {
+    let flow = Flow {
         name: String::new(),
         group: None,
         table: 0,
@@ -195,6 +196,7 @@ pub(super) fn read_flow(
         scripts: None,
         from,
         to,
+        dial: read_dial(t)?,
         verb: traffic.kinds()[0].verb,
         arrival,
         load,
@@ -227,7 +229,9 @@ pub(super) fn read_flow(
         traffic: Arc::new(traffic),
         recovery,
         ack_timeout_low: read_low_timeout(t, recovery)?,
-    })
+    };
+    check_dialed(t, ports, &flow)?;
+    Ok(flow)
 }
 
 /// A link whose rate and delay are known.

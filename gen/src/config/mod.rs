@@ -10,6 +10,7 @@
 
 mod congestion;
 mod cores;
+mod dial;
 mod error;
 mod expect;
 mod fabric;
@@ -35,13 +36,14 @@ mod tests;
 pub use congestion::Dcqcn;
 pub(crate) use cores::ranges;
 pub use cores::validate_cores;
+pub(crate) use dial::no_machines;
 pub use error::{Place, ScenarioError};
 pub use expect::METRICS;
 pub(crate) use flow::KnownLink;
 pub use model::{
-    Arrival, Cliff, Collective, Connect, Control, Device, Expect, Fabric, Flow, FlowRate, Hugepages,
-    IcrcCheck, Impair, Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Steps, Storm, Transport,
-    Verb,
+    Arrival, Cliff, Collective, Connect, Control, Device, Dial, DialBy, Expect, Fabric, Flow, FlowRate,
+    Hugepages, IcrcCheck, Impair, Layer, Link, Op, Port, Recovery, Roce, Role, Run, Scenario, Steps, Storm,
+    Transport, Verb,
 };
 pub use pfc::Pfc;
 pub use quantity::{parse_bit_rate, parse_duration, parse_flow_rate, parse_size};
@@ -143,10 +145,12 @@ fn read(source: &Source, root: &DeTable<'_>, text: &str, file: &Path) -> Result<
         let rate = link.rate.or(run.line_rate)?;
         Some(flow::KnownLink { rate, round_trip: link.delay + link.delay })
     });
+    let tables = many(source, &root, "flow", Some(limits::FLOW))?;
+    dial::add_peers(&tables, &mut ports)?;
     let mut flows: Vec<Flow> = Vec::new();
     let around = flow::Around { ports: &ports, control, path, seed: run.seed.unwrap_or(SEED) };
     let mut collectives = Vec::new();
-    for (table, t) in many(source, &root, "flow", Some(limits::FLOW))?.iter().enumerate() {
+    for (table, t) in tables.iter().enumerate() {
         flow::read_flows(t, table, around, &mut flows, &mut collectives)?;
     }
     if let Some(table) = one(source, &root, "replay", &limits::replay())? {

@@ -9,6 +9,7 @@ use super::source::{KeyPath, Seg, Source};
 use crate::workload::{Script, Traffic};
 use roce_engine::cc::NotificationConfig;
 use roce_engine::fabric::{BufferSpec, Marking, Priority, Rule, Service, Topology, Watchdog};
+use roce_engine::net::Subnet;
 use roce_engine::sim::FrameSizes;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
 use roce_engine::wire::{Encapsulation, MacAddr};
@@ -193,6 +194,8 @@ pub struct Port {
     pub device: Device,
     /// Its address, unique among ports.
     pub ip: IpAddr,
+    /// The length of its subnet's prefix; every address is a neighbour's when left out.
+    pub prefix: Option<u8>,
     /// Its MAC address; the device's own, or a made-up one, when left out.
     pub mac: Option<MacAddr>,
     /// Its Ethernet MTU: the most L3 bytes of a frame.  See [`Port::l3_mtu`] for the default.
@@ -209,6 +212,10 @@ pub struct Port {
     pub link_wait: Duration,
     /// Where frames go when the other end is behind a router.
     pub next_hop_mac: Option<MacAddr>,
+    /// The router to other subnets, which is asked for its MAC address.
+    pub gateway: Option<IpAddr>,
+    /// Neighbours that are not asked for theirs.
+    pub neighbours: Vec<(IpAddr, MacAddr)>,
     /// Link-level flow control, where there is any.
     pub pfc: Option<Pfc>,
 }
@@ -228,9 +235,26 @@ impl Port {
         }
     }
 
+    /// Whether `other` is in its subnet.
+    pub fn is_near(&self, other: IpAddr) -> bool {
+        let subnet = self.prefix.and_then(|prefix| Subnet::new(self.ip, prefix));
+        subnet.is_none_or(|subnet| subnet.contains(other))
+    }
+
+    /// Whether others on its network can ask for its address, and be asked for theirs.
+    pub fn can_ask(&self) -> bool {
+        let driver = match &self.device {
+            Device::Vdev { driver, .. } => driver.as_str(),
+            Device::Pci(_) => "pci",
+            _ => "",
+        };
+        self.roce == Roce::V2
+            && matches!(driver, "pci" | "net_tap" | "net_af_packet" | "net_af_xdp" | "net_memif")
+    }
+
     /// Whether this process drives it.
     pub fn is_local(&self) -> bool {
-        !matches!(self.device, Device::None | Device::Remote)
+        !matches!(self.device, Device::None | Device::Remote | Device::Peer)
     }
 }
 
@@ -266,6 +290,8 @@ pub enum Device {
     Remote,
     /// A host's port of the `[fabric]`.
     Fabric,
+    /// Another machine, that a flow names by its address and meets by [`Dial`].
+    Peer,
 }
 
 impl Device {
@@ -280,7 +306,8 @@ impl Device {
             | Device::Pci(_)
             | Device::None
             | Device::Remote
-            | Device::Fabric => 4200,
+            | Device::Fabric
+            | Device::Peer => 4200,
             Device::Vdev { driver, .. } => match driver.as_str() {
                 "net_null" | "net_ring" | "net_pcap" => 4200,
                 "net_af_packet" => self.frame_limit().map_or(1500, |(limit, _)| limit),
@@ -321,6 +348,7 @@ impl fmt::Display for Device {
             Device::None => f.write_str("none"),
             Device::Remote => f.write_str("remote"),
             Device::Fabric => f.write_str("fabric"),
+            Device::Peer => f.write_str("another machine"),
         }
     }
 }
@@ -342,6 +370,8 @@ pub struct Flow {
     pub from: usize,
     /// Index of the other port.
     pub to: usize,
+    /// How the other port is met, where it is another machine's.
+    pub dial: Option<Dial>,
     /// What is posted: of its first kind of message, where there are several.
     pub verb: Verb,
     /// The kinds of its messages and their sizes.
@@ -407,6 +437,26 @@ pub struct Flow {
     /// Under selective repeat, where few packets are under way, an ACK is missed after 4.096 us x
     /// 2^this; 0 takes `ack_timeout`.
     pub ack_timeout_low: u8,
+}
+
+/// How a flow meets a machine that knows nothing of the scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// In which words.
+    pub by: DialBy,
+    /// Where its kernel is met: its address or its name; that of the flow's other port when left out.
+    pub oob: Option<String>,
+    /// The TCP port there, or the service of the connection manager.
+    pub service: u16,
+}
+
+/// In which words another machine is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialBy {
+    /// perftest's, over TCP between the kernels.
+    Perftest,
+    /// Those of the connection manager, then perftest's `-R`.
+    Cm,
 }
 
 /// A flow that is part of a collective goes by steps: the messages of a step are posted when those that

@@ -1,9 +1,10 @@
 //! Who sends to whom: names with ranges, and patterns of flows.
 
 use super::error::{ScenarioError, suggest};
-use super::model::Port;
+use super::model::{Device, Port};
 use super::read::Table;
 use crate::random::Random;
+use std::net::IpAddr;
 
 /// A flow that a table stands for.
 #[derive(Clone, Debug)]
@@ -103,6 +104,13 @@ const MOST: usize = 1 << 16;
 /// Reads who sends to whom in a `[[flow]]`; `seed` draws permutations.
 pub(super) fn read_pairs(t: &Table<'_>, ports: &[Port], seed: u64) -> Result<Pairs, ScenarioError> {
     let pattern = t.word("pattern", &PATTERNS)?;
+    if t.has("connect") {
+        if let Some(key) = ["pattern", "among"].into_iter().find(|key| t.has(key)) {
+            return Err(t.clash("connect", key, "another machine is the end of one flow, not of a pattern"));
+        }
+        let (from, to) = (read_end(t, "from", ports)?, read_peer(t, ports)?);
+        return Ok(Pairs { list: vec![Pair { from, to, part: None }], single: true, collective: None });
+    }
     for key in ["pieces", "bytes", "chunk", "iterations"] {
         if t.has(key) && !pattern.is_some_and(Pattern::is_collective) {
             let text = "belongs to a pattern with steps, as pattern = \"all-reduce\"";
@@ -243,7 +251,20 @@ fn around(pattern: Pattern, order: &[usize]) -> Vec<Pair> {
 /// The port that a key names.
 fn read_end(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<usize, ScenarioError> {
     let name = t.need(key, t.text(key)?)?;
+    if key == "to" && name.parse::<IpAddr>().is_ok() {
+        let text = "an address is another machine's, and how is that met? Add connect = \"perftest\" or \"cm\", or write \
+                    the name of a port";
+        return Err(t.error(key, text));
+    }
     find(ports, name).map_err(|text| t.error(key, text))
+}
+
+/// The other machine that "to" names.
+fn read_peer(t: &Table<'_>, ports: &[Port]) -> Result<usize, ScenarioError> {
+    let name = t.need("to", t.text("to")?)?;
+    let ip: Option<IpAddr> = name.parse().ok();
+    let peer = ports.iter().position(|p| p.device == Device::Peer && Some(p.ip) == ip);
+    peer.ok_or_else(|| t.error("to", "not an IP address"))
 }
 
 /// The ports that a key names, with ranges as in `h[0-3,7].n0`, or several names with commas.
@@ -263,8 +284,9 @@ fn read_names(t: &Table<'_>, key: &str, ports: &[Port]) -> Result<Vec<usize>, Sc
 
 /// The port of this name.
 pub(super) fn find(ports: &[Port], name: &str) -> Result<usize, String> {
-    ports.iter().position(|p| p.name == name).ok_or_else(|| {
-        let names: Vec<_> = ports.iter().map(|p| p.name.as_str()).collect();
+    let known = |p: &&Port| p.device != Device::Peer;
+    ports.iter().position(|p| known(&p) && p.name == name).ok_or_else(|| {
+        let names: Vec<_> = ports.iter().filter(known).map(|p| p.name.as_str()).collect();
         let hint = match (suggest(name, names.iter().copied()), names.len()) {
             (hint, _) if !hint.is_empty() => hint,
             (_, 0) => "; there is no [[port]]".to_owned(),

@@ -253,6 +253,31 @@ impl<'a> Table<'a> {
         list.iter().map(read).collect::<Result<_, _>>().map(Some).map_err(|e| self.error(key, e))
     }
 
+    /// Pairs: a list of texts `A=B`, or a table; the second is empty where there is no `=`.
+    pub(super) fn pairs(&self, key: &str) -> Result<Option<Vec<(String, String)>>, ScenarioError> {
+        debug_assert!(may_be(key, |k| matches!(k, Kind::Odd(_, Shape::ListOrTable))), "{key}");
+        let wrong = || self.error(key, "must be a list of texts, or a table of them");
+        let pair = |text: &str| {
+            let (a, b) = text.split_once('=').unwrap_or((text, ""));
+            (a.trim().to_owned(), b.trim().to_owned())
+        };
+        match self.get(key).map(Spanned::get_ref) {
+            None => Ok(None),
+            Some(DeValue::Array(list)) => {
+                let text = |v: &Value<'_>| v.get_ref().as_str().map(pair).ok_or_else(wrong);
+                list.iter().map(text).collect::<Result<_, _>>().map(Some)
+            }
+            Some(DeValue::Table(table)) => {
+                let mut keys: Vec<_> = table.iter().collect();
+                keys.sort_by_key(|(key, _)| key.span().start);
+                let text = |v: &Value<'_>| v.get_ref().as_str().map(str::to_owned).ok_or_else(wrong);
+                let both = keys.into_iter().map(|(k, v)| Ok((k.get_ref().to_string(), text(v)?)));
+                both.collect::<Result<_, _>>().map(Some)
+            }
+            Some(_) => Err(wrong()),
+        }
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, ScenarioError> {
         debug_assert!(may_be(key, |k| is_of(k, words)), "{key}");

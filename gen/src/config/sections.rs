@@ -82,10 +82,12 @@ pub(super) fn read_port(t: &Table<'_>) -> Result<Port, ScenarioError> {
         Some(table) => Some(pfc::read_pfc(&table, &device, cores.as_ref().map_or(1, Vec::len))?),
         None => None,
     };
+    let (ip, prefix) = t.need("ip", t.parse("ip", parse_subnet)?)?;
     let port = Port {
         name: name.to_owned(),
         device,
-        ip: t.need("ip", t.parse("ip", parse_ip)?)?,
+        ip,
+        prefix,
         mac: t.parse("mac", parse_mac)?,
         mtu: t.integer_in("mtu", limits::PORT_MTU)?,
         vlan: t.integer("vlan")?,
@@ -94,10 +96,14 @@ pub(super) fn read_port(t: &Table<'_>) -> Result<Port, ScenarioError> {
         promiscuous: t.flag("promiscuous")?.unwrap_or(false),
         link_wait: t.duration("link_wait")?.unwrap_or(Duration::from_secs(10)),
         next_hop_mac: t.parse("next_hop_mac", parse_mac)?,
+        gateway: t.parse("gateway", parse_ip)?,
+        neighbours: read_neighbours(t)?,
         pfc,
     };
     if !port.is_local() {
-        for key in ["cores", "promiscuous", "link_wait", "next_hop_mac", "vlan", "pfc"] {
+        for key in
+            ["cores", "promiscuous", "link_wait", "next_hop_mac", "gateway", "neighbours", "vlan", "pfc"]
+        {
             if t.has(key) {
                 let text = format!("has no meaning: device = \"{}\" is not driven from here", port.device);
                 return Err(t.error(key, text));
@@ -109,12 +115,64 @@ pub(super) fn read_port(t: &Table<'_>) -> Result<Port, ScenarioError> {
             t.fail("device \"none\" answers no one: give its \"mac\", as in mac = \"02:00:00:00:00:02\"")
         );
     }
+    check_router(t, &port)?;
     if let (Some(mtu), Some((limit, why))) = (port.mtu, port.device.frame_limit())
         && mtu > limit
     {
         return Err(t.error("mtu", format_args!("must be at most {limit} with {why} in \"device\"")));
     }
     Ok(port)
+}
+
+/// Neighbours that are not asked: a list of `ADDRESS=MAC`, or a table.
+fn read_neighbours(t: &Table<'_>) -> Result<Vec<(IpAddr, MacAddr)>, ScenarioError> {
+    const FORM: &str = "is not ADDRESS=MAC, as in \"198.18.0.2=02:00:00:00:00:02\"";
+    let Some(pairs) = t.pairs("neighbours")? else { return Ok(Vec::new()) };
+    let mut known: Vec<(IpAddr, MacAddr)> = Vec::new();
+    for (ip, mac) in pairs {
+        let (Some(ip), Some(mac)) = (parse_ip(&ip).ok(), parse_mac(&mac).ok()) else {
+            let text = if mac.is_empty() { ip } else { format!("{ip}={mac}") };
+            return Err(t.error("neighbours", format_args!("\"{}\" {FORM}", text.escape_debug())));
+        };
+        if known.iter().any(|(other, _)| *other == ip) {
+            return Err(t.error("neighbours", format_args!("{ip} is there twice")));
+        }
+        known.push((ip, mac));
+    }
+    Ok(known)
+}
+
+/// That neighbours and router of a port are such as it can have.
+fn check_router(t: &Table<'_>, port: &Port) -> Result<(), ScenarioError> {
+    for key in ["gateway", "neighbours"] {
+        if t.has(key) && !port.can_ask() {
+            let who =
+                if port.roce == Roce::V1 { "roce = \"v1\"".to_owned() } else { port.device.to_string() };
+            let text = format_args!(
+                "has no meaning: {who} has no neighbours to ask, as network cards, net_tap, net_af_packet, net_af_xdp and \
+                 net_memif have"
+            );
+            return Err(t.error(key, text));
+        }
+    }
+    let stranger = |ip: &IpAddr| ip.is_ipv4() != port.ip.is_ipv4();
+    if let Some((ip, _)) = port.neighbours.iter().find(|(ip, _)| stranger(ip) || *ip == port.ip) {
+        let text = if *ip == port.ip { "is the port itself" } else { "is of another family than \"ip\"" };
+        return Err(t.error("neighbours", format_args!("{ip} {text}")));
+    }
+    let Some(gateway) = port.gateway else { return Ok(()) };
+    if port.next_hop_mac.is_some() {
+        return Err(t.clash("gateway", "next_hop_mac", "both say where frames go: take one of them out"));
+    }
+    if port.prefix.is_none() {
+        let longest = if port.ip.is_ipv4() { 24 } else { 64 };
+        let text = format!("which addresses are behind it? Write ip = \"{}/{longest}\"", port.ip);
+        return Err(t.clash("gateway", "ip", text));
+    }
+    if gateway == port.ip || stranger(&gateway) || !port.is_near(gateway) {
+        return Err(t.clash("gateway", "ip", "the router is another address in the port's own subnet"));
+    }
+    Ok(())
 }
 
 pub(super) fn read_connect(t: &Table<'_>) -> Result<Connect, ScenarioError> {
@@ -144,7 +202,7 @@ pub(super) fn read_connect(t: &Table<'_>) -> Result<Connect, ScenarioError> {
     Ok(Connect { role, timeout })
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     let v6 = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
     match v6 {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
@@ -165,7 +223,18 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn parse_ip(text: &str) -> Result<IpAddr, String> {
+/// An address, with the length of its subnet's prefix where that is given.
+fn parse_subnet(text: &str) -> Result<(IpAddr, Option<u8>), String> {
+    let Some((ip, prefix)) = text.split_once('/') else { return Ok((parse_ip(text)?, None)) };
+    let ip = parse_ip(ip)?;
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    match prefix.parse().ok().filter(|prefix| (1..=longest).contains(prefix)) {
+        Some(prefix) => Ok((ip, Some(prefix))),
+        None => Err(format!("a prefix length is 1 to {longest}, as in \"{ip}/{}\"", longest / 4 * 3)),
+    }
+}
+
+pub(super) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let ip: IpAddr = text.parse().map_err(|_| match text.split_once('/') {
         Some((ip, _)) if ip.parse::<IpAddr>().is_ok() => format!("no prefix length here: write \"{ip}\""),
         _ => "not an IP address, as in \"198.18.0.1\" or \"fd00::1\"".to_owned(),

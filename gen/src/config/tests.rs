@@ -3,6 +3,7 @@
 use super::*;
 use crate::workload::Traffic;
 use roce_engine::units::{Duration, Mtu, Psn, Rate};
+use roce_engine::wire::MacAddr;
 use std::sync::Arc;
 
 /// A ring pair and one flow, with these lines added to its sections.
@@ -84,6 +85,7 @@ fn defaults() {
         scripts: None,
         from: 0,
         to: 1,
+        dial: None,
         verb: Verb::Write,
         traffic: Arc::new(Traffic::fixed(Verb::Write, 1 << 20)),
         arrival: Arrival::Closed { think: Duration::ZERO },
@@ -338,6 +340,85 @@ fn ports() {
     let again = format!("{null}\n{}", null.replace("\"c\"", "\"d\"").replace("0.3", "0.4"));
     insta::assert_snapshot!(flow_error(&again), @r#"x.toml:29: port "d": key "device": port "c" has net_null0 as well (line 25)"#);
     insta::assert_snapshot!(parse(&pair("", "", "", null)).unwrap().warnings.join("\n"), @r#"port "c" is used by no flow"#);
+}
+
+/// The pair with a port that can ask, and what its flow has more.
+fn asking(port: &str, flow: &str) -> String {
+    let text = pair("", port, "", flow);
+    text.replacen("device = \"ring:0\"", "device = \"net_tap0,iface=t0\"", 1).replacen(
+        "device = \"ring:0\"",
+        "device = \"net_null0\"",
+        1,
+    )
+}
+
+#[test]
+fn routers_and_neighbours() {
+    let ip = |prefix: &str, more: &str| {
+        asking(more, "").replacen("198.18.0.1\"", &format!("198.18.0.1{prefix}\""), 1)
+    };
+    let list = "neighbours = [\"198.18.0.254=02:00:00:00:00:fe\", \"198.18.0.7 = 02:00:00:00:00:07\"]";
+    let table =
+        "neighbours = { \"198.18.0.254\" = \"02:00:00:00:00:fe\", \"198.18.0.7\" = \"02:00:00:00:00:07\" }";
+    for neighbours in [list, table] {
+        let s = parse(&ip("/24", &format!("gateway = \"198.18.0.254\"\n{neighbours}"))).unwrap();
+        let port = &s.ports[0];
+        assert_eq!((port.prefix, port.gateway), (Some(24), Some("198.18.0.254".parse().unwrap())));
+        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        let want = [("198.18.0.254".parse().unwrap(), mac(0xfe)), ("198.18.0.7".parse().unwrap(), mac(7))];
+        assert_eq!(port.neighbours, want);
+        assert!(port.is_near("198.18.0.9".parse().unwrap()) && !port.is_near("198.18.1.9".parse().unwrap()));
+        assert!(s.ports[1].is_near("198.18.1.9".parse().unwrap()), "without a prefix length");
+    }
+    let error = |prefix: &str, more: &str| error(&ip(prefix, more));
+    insta::assert_snapshot!(error("/33", ""), @r#"x.toml:9: port "a": key "ip": "198.18.0.1/33": a prefix length is 1 to 32, as in "198.18.0.1/24""#);
+    insta::assert_snapshot!(error("", "gateway = \"198.18.0.254\""), @r#"x.toml:10: port "a": keys "ip" (line 9) and "gateway": which addresses are behind it? Write ip = "198.18.0.1/24""#);
+    insta::assert_snapshot!(error("/24", "gateway = \"198.18.1.254\""), @r#"x.toml:10: port "a": keys "ip" (line 9) and "gateway": the router is another address in the port's own subnet"#);
+    insta::assert_snapshot!(error("/24", "gateway = \"198.18.0.254/24\""), @r#"x.toml:10: port "a": key "gateway": "198.18.0.254/24": no prefix length here: write "198.18.0.254""#);
+    insta::assert_snapshot!(error("/24", "gateway = \"198.18.0.254\"\nnext_hop_mac = \"02:00:00:00:00:fe\""), @r#"x.toml:11: port "a": keys "gateway" (line 10) and "next_hop_mac": both say where frames go: take one of them out"#);
+    insta::assert_snapshot!(error("", "neighbours = [\"198.18.0.2\"]"), @r#"x.toml:10: port "a": key "neighbours": ["198.18.0.2"]: "198.18.0.2" is not ADDRESS=MAC, as in "198.18.0.2=02:00:00:00:00:02""#);
+    insta::assert_snapshot!(error("", "neighbours = [\"198.18.0.2=02:00:00:00:00\"]"), @r#"x.toml:10: port "a": key "neighbours": ["198.18.0.2=02:00:00:00:00"]: "198.18.0.2=02:00:00:00:00" is not ADDRESS=MAC, as in "198.18.0.2=02:00:00:00:00:02""#);
+    insta::assert_snapshot!(error("", "neighbours = [\"fd00::1=02:00:00:00:00:02\"]"), @r#"x.toml:10: port "a": key "neighbours": ["fd00::1=02:00:00:00:00:02"]: fd00::1 is of another family than "ip""#);
+    insta::assert_snapshot!(error("", "neighbours = \"198.18.0.2\""), @r#"x.toml:10: port "a": key "neighbours": "198.18.0.2": must be a list of texts, or a table of them"#);
+    insta::assert_snapshot!(error("", "neighbors = []"), @r#"x.toml:10: unknown key "neighbors" in [[port]]; did you mean "neighbours"?"#);
+    insta::assert_snapshot!(port_error("neighbours = [\"198.18.0.1=02:00:00:00:00:01\"]"), @r#"x.toml:15: port "b": key "neighbours": ["198.18.0.1=02:00:00:00:00:01"]: has no meaning: ring:0 has no neighbours to ask, as network cards, net_tap, net_af_packet, net_af_xdp and net_memif have"#);
+}
+
+#[test]
+fn other_machines() {
+    let to = |address: &str, more: &str| {
+        asking("", more).replacen("to = \"b\"", &format!("to = \"{address}\""), 1)
+    };
+    let s = parse(&to("198.18.0.9", "connect = \"perftest\"\noob = \"server\"\nservice = 7000")).unwrap();
+    let want = Dial { by: DialBy::Perftest, oob: Some("server".into()), service: 7000 };
+    assert_eq!((s.flows[0].dial.as_ref(), s.flows[0].to), (Some(&want), 2));
+    assert_eq!((s.ports[2].name.as_str(), &s.ports[2].device), ("198.18.0.9", &Device::Peer));
+    let two = to(
+        "198.18.0.9",
+        "connect = \"cm\"\n[[flow]]\nname = \"x\"\nfrom = \"a\"\nto = \"198.18.0.9\"\nconnect = \"perftest\"\nverb = \"read\"\nsize = 8",
+    );
+    assert_eq!(parse(&two).unwrap().ports.len(), 3, "one machine");
+    let error = |address: &str, more: &str| error(&to(address, more));
+    insta::assert_snapshot!(error("198.18.0.9", ""), @r#"x.toml:20: flow "single": key "to": "198.18.0.9": an address is another machine's, and how is that met? Add connect = "perftest" or "cm", or write the name of a port"#);
+    insta::assert_snapshot!(error("b", "connect = \"cm\""), @r#"x.toml:20: flow "single": key "to": "b": is a port of this scenario, which knows its queue pairs: take "connect" out, or name another machine by its address, as in to = "198.18.0.9""#);
+    insta::assert_snapshot!(error("server", "connect = \"cm\""), @r#"x.toml:20: flow "single": key "to": "server": with "connect" it is the address of another machine, as in to = "198.18.0.9""#);
+    insta::assert_snapshot!(error("198.18.0.2", "connect = \"cm\""), @r#"x.toml:20: flow "single": key "to": "198.18.0.2": is port "b" of this scenario: write its name, and no "connect""#);
+    insta::assert_snapshot!(error("2001:2::9", "connect = \"cm\""), @r#"x.toml:20: flow "single": keys "from" (line 19) and "to": ports of two address families: a has 198.18.0.1, 2001:2::9 has 2001:2::9"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"ssh\""), @r#"x.toml:23: flow "single": key "connect": "ssh": must be one of "perftest", "cm""#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\noob = \"198.18.0.3\""), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "oob": the connection manager is met at "to""#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"perftest\"\noob = \"server:18515\""), @r#"x.toml:24: flow "single": key "oob": "server:18515": must be the address or the name of the machine's kernel, without a port"#);
+    insta::assert_snapshot!(error("b", "service = 18515"), @r#"x.toml:23: flow "single": key "service": 18515: belongs to connect = "perftest" or "cm", which is missing"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\nservice = 0"), @r#"x.toml:24: flow "single": key "service": 0: must be a whole number from 1 to 65535"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\nverify = true"), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "verify": nobody checks there, nor knows what this side expects to read"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\ntransport = \"uc\""), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "transport": other machines are met on transport = "rc" only"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\npsn = 5"), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "psn": the called side says where the caller begins"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\npattern = \"incast\""), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "pattern": another machine is the end of one flow, not of a pattern"#);
+    let cm = two.replace("\"perftest\"", "\"cm\"");
+    insta::assert_snapshot!(super::tests::error(&cm), @r#"x.toml:28: flow "x": key "connect": flow "single" leaves port "a" by the connection manager as well, and one flow of a port may: give one of them more "qps", or connect = "perftest""#);
+    let ring = to("198.18.0.9", "connect = \"cm\"").replace("net_tap0,iface=t0", "net_null1");
+    insta::assert_snapshot!(super::tests::error(&ring), @r#"x.toml:23: flow "single": keys "from" (line 19) and "connect": port "a" (net_null1) reaches no other machine: use a network card, net_tap, net_af_packet, net_af_xdp or net_memif"#);
+    let s = parse(&to("198.18.0.9", "connect = \"cm\"")).unwrap();
+    insta::assert_snapshot!(no_machines(&s).unwrap_err(), @r#"x.toml:23: flow "single": key "connect": other machines do not exist in virtual time: rocegen run"#);
 }
 
 #[test]

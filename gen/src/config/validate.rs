@@ -1,6 +1,7 @@
 //! What must be true of a scenario as a whole, whatever the machine.
 
 use super::cores;
+use super::dial;
 use super::error::{Place, ScenarioError};
 use super::model::{Control, Device, Flow, FlowRate, Port, Scenario};
 use roce_engine::units::Mtu;
@@ -52,6 +53,7 @@ pub(super) fn validate(s: &Scenario) -> Result<Vec<String>, ScenarioError> {
     for i in 0..s.flows.len() {
         check_flow(s, i)?;
     }
+    dial::check_managers(s)?;
     check_expects(s)?;
     Ok(warnings(s))
 }

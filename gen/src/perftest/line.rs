@@ -1,12 +1,13 @@
 //! The exchange of perftest's two sides: in lock step, a message of known length each way, over the
 //! kernel's network or, with `-R`, over a connection of the connection manager's.
 
+use super::table::Row;
 use super::wire;
-use super::words::Words;
+use super::words::{Answer, Words};
 use crate::run::EnvironmentError;
 use crate::station::Station;
 use roce_engine::io::{Clock, PacketIo};
-use roce_engine::units::{Duration, Instant, Mtu, Qpn};
+use roce_engine::units::{Duration, Instant, Mtu};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
@@ -56,20 +57,31 @@ impl Line {
         matches!(self.carrier, Carrier::Words(_))
     }
 
-    /// Connects a queue pair for data by the connection manager.
+    /// Where queue pairs are connected by the connection manager, calls for those of `keys`; each answer
+    /// is given to `take` before the server hears that this side is ready.
     ///
     /// # Errors
     /// The server refuses, or does not answer.
     pub fn connect<I: PacketIo, C: Clock>(
         &mut self,
         station: &mut Station<I, C>,
-        qpn: Qpn,
+        keys: &[wire::Key],
         rd_atomic: u8,
+        mut take: impl FnMut(&mut Station<I, C>, Answer) -> Result<(), EnvironmentError>,
     ) -> Result<(), EnvironmentError> {
-        match &mut self.carrier {
-            Carrier::Words(words) => words.connect(station, qpn, rd_atomic),
-            Carrier::Tcp(_) => Err(self.wrong(&"this line has no connection manager")),
+        if !self.is_dialed() {
+            return Ok(());
         }
+        // The server opens a listener for data when it is asked to.
+        self.swap_key(station, &keys[0])?;
+        for key in keys {
+            let Carrier::Words(words) = &mut self.carrier else { break };
+            let answer = words.connect(station, key.qpn, rd_atomic)?;
+            take(station, answer.clone())?;
+            words.ready(&answer)?;
+        }
+        self.swap_key(station, &keys[0])?;
+        Ok(())
     }
 
     /// Calls the other side until it answers.
@@ -85,7 +97,7 @@ impl Line {
         loop {
             match TcpStream::connect_timeout(&to, ATTEMPT) {
                 Ok(stream) => return Line::new(stream, to, true, patience),
-                Err(e) if station.turn() >= end => {
+                Err(e) if station.turn() >= end || station.is_interrupted() => {
                     return Err(EnvironmentError(format!("{to}: {e}; does the server run?")));
                 }
                 Err(_) => std::thread::sleep(ATTEMPT / 10),
@@ -169,6 +181,43 @@ impl Line {
         wire::Key::from_text(&told).map_err(|e| self.wrong(&e))
     }
 
+    /// Tells all keys and hears as many.
+    ///
+    /// # Errors
+    /// As [`Line::swap_key`].
+    pub fn swap_keys<I: PacketIo, C: Clock>(
+        &mut self,
+        station: &mut Station<I, C>,
+        keys: &[wire::Key],
+    ) -> Result<Vec<wire::Key>, EnvironmentError> {
+        keys.iter().map(|key| self.swap_key(station, key)).collect()
+    }
+
+    /// Tells our rates and hears the peer's.
+    ///
+    /// # Errors
+    /// As [`Line::swap`].
+    pub fn swap_rates<I: PacketIo, C: Clock>(
+        &mut self,
+        station: &mut Station<I, C>,
+        own: &Row,
+    ) -> Result<Row, EnvironmentError> {
+        let size = self.swap(station, &u64::from(own.size).to_be_bytes())?;
+        let iterations = self.swap(station, &own.iterations.to_be_bytes())?;
+        let mut rates = [0.0; 3];
+        for (theirs, ours) in rates.iter_mut().zip([own.peak, own.average, own.message_rate]) {
+            *theirs = f64::from_be_bytes(eight(&self.swap(station, &ours.to_be_bytes())?));
+        }
+        Ok(Row {
+            size: u64::from_be_bytes(eight(&size)) as u32,
+            iterations: u64::from_be_bytes(eight(&iterations)),
+            peak: rates[0],
+            average: rates[1],
+            message_rate: rates[2],
+            latency: None,
+        })
+    }
+
     /// Tells `ours` and hears as many bytes.
     ///
     /// # Errors
@@ -209,7 +258,7 @@ impl Line {
         };
         let end = station.turn() + Duration::from_secs(2);
         let mut rest = [0; 64];
-        while station.idle_turn() < end {
+        while station.idle_turn() < end && !station.is_interrupted() {
             match stream.read(&mut rest) {
                 Ok(0) => return,
                 Err(e) if e.kind() != ErrorKind::WouldBlock => return,
@@ -276,6 +325,9 @@ impl Line {
         for _ in 0..TURNS {
             station.idle_turn();
         }
+        if station.is_interrupted() {
+            return Err(self.wrong(&"interrupted"));
+        }
         if station.now() >= end {
             return Err(self.wrong(&"the other side says nothing; are the options of both sides the same?"));
         }
@@ -285,4 +337,11 @@ impl Line {
     fn wrong(&self, what: &dyn std::fmt::Display) -> EnvironmentError {
         EnvironmentError(format!("{}: {what}", self.peer))
     }
+}
+
+/// The line hears as many bytes as it says.
+fn eight(bytes: &[u8]) -> [u8; wire::RESULT_LEN] {
+    let mut out = [0; wire::RESULT_LEN];
+    out.copy_from_slice(bytes);
+    out
 }

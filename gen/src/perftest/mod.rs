@@ -16,6 +16,7 @@ pub use line::Line;
 pub use options::{AtomicKind, Operation, PerftestArgs, Tool};
 pub use session::{Outcome, run};
 pub use table::{Micros, Row};
+pub use words::Answer;
 
 use crate::report::print;
 use crate::run::signal::Signals;
@@ -31,6 +32,7 @@ pub fn perftest(args: &PerftestArgs) -> Result<ExitCode> {
     let signals = Signals::install()?;
     let give_up = || signals.interrupted();
     let mut opened = station::open(&args.station, &give_up)?;
+    opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args, &give_up);
     opened.close()?;
     let outcome = outcome?;

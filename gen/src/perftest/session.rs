@@ -4,7 +4,7 @@ use super::data::{self, Measured, Side};
 use super::line::Line;
 use super::options::{Operation, PerftestArgs, Tool};
 use super::table::{self, Row};
-use super::wire::{self, Key};
+use super::wire::Key;
 use crate::report::print;
 use crate::run::EnvironmentError;
 use crate::station::{Link, QpShape, Station};
@@ -106,21 +106,12 @@ impl<'a> Test<'a> {
             })
             .collect();
         let server = args.server.is_none();
-        if line.is_dialed() {
-            // The server opens a listener for data when it is asked to.
-            line.swap_key(station, &keys[0])?;
-            let depth = if args.out_reads() > 1 { args.out_reads() } else { 0 };
-            for qpn in &side.qpns {
-                line.connect(station, *qpn, depth)?;
-            }
-            line.swap_key(station, &keys[0])?;
-        }
+        let depth = if args.out_reads() > 1 { args.out_reads() } else { 0 };
+        line.connect(station, &keys, depth, |station, answer| answer.link(station))?;
         if matches!(args.tool, Tool::WriteLat | Tool::ReadLat | Tool::AtomicLat) {
             line.swap_key(station, &keys[0])?;
         }
-        for key in &keys {
-            side.theirs.push(line.swap_key(station, key)?);
-        }
+        side.theirs = line.swap_keys(station, &keys)?;
         for (ours, theirs) in keys.iter().zip(&side.theirs).filter(|_| !line.is_dialed()) {
             let mac = station.resolve(theirs.gid.to_ip())?;
             let depth = theirs.out_reads.min(u32::from(args.outs)).min(128) as u8;
@@ -151,9 +142,7 @@ impl<'a> Test<'a> {
                 }
             }
         }
-        for key in &keys {
-            line.swap_key(station, key)?;
-        }
+        line.swap_keys(station, &keys)?;
         Ok(test)
     }
 
@@ -179,7 +168,7 @@ impl<'a> Test<'a> {
             }
             let mut row = Row::of(args, &measured);
             if self.both_ways() && args.duration.is_none() {
-                let theirs = self.swap_rates(station, line, &row)?;
+                let theirs = line.swap_rates(station, &row)?;
                 row.add(&theirs);
             }
             self.say(&table::line(args, &row))?;
@@ -189,7 +178,7 @@ impl<'a> Test<'a> {
             self.wait_for_word(station, line, give_up)?;
             self.barrier(station, line)?;
             let own = rows.last().copied().unwrap_or_default();
-            let told = self.swap_rates(station, line, &own)?;
+            let told = line.swap_rates(station, &own)?;
             if self.server {
                 self.say(&table::line(args, &told))?;
                 rows.push(told);
@@ -256,29 +245,6 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// Tells our rates and hears the peer's.
-    fn swap_rates<I: PacketIo, C: Clock>(
-        &self,
-        station: &mut Station<I, C>,
-        line: &mut Line,
-        own: &Row,
-    ) -> Result<Row, EnvironmentError> {
-        let size = line.swap(station, &u64::from(own.size).to_be_bytes())?;
-        let iterations = line.swap(station, &own.iterations.to_be_bytes())?;
-        let mut rates = [0.0; 3];
-        for (theirs, ours) in rates.iter_mut().zip([own.peak, own.average, own.message_rate]) {
-            *theirs = f64::from_be_bytes(eight(&line.swap(station, &ours.to_be_bytes())?));
-        }
-        Ok(Row {
-            size: u64::from_be_bytes(eight(&size)) as u32,
-            iterations: u64::from_be_bytes(eight(&iterations)),
-            peak: rates[0],
-            average: rates[1],
-            message_rate: rates[2],
-            latency: None,
-        })
-    }
-
     fn both_ways(&self) -> bool {
         self.args.bidirectional && !self.args.tool.is_latency()
     }
@@ -292,11 +258,4 @@ impl<'a> Test<'a> {
     fn say(&self, text: &str) -> Result<()> {
         if self.args.json { Ok(()) } else { print(text) }
     }
-}
-
-/// The line hears as many bytes as it says.
-fn eight(bytes: &[u8]) -> [u8; wire::RESULT_LEN] {
-    let mut out = [0; wire::RESULT_LEN];
-    out.copy_from_slice(bytes);
-    out
 }

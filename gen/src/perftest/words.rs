@@ -2,9 +2,9 @@
 
 use crate::run::EnvironmentError;
 use crate::station::{Call, Manager, QpShape, Station};
-use roce_engine::cm::{CommId, Event, RejReason};
+use roce_engine::cm::{CommId, Event, RejReason, Rep};
 use roce_engine::io::{Clock, PacketIo};
-use roce_engine::units::{Duration, Mtu, Qpn};
+use roce_engine::units::{Duration, Mtu, Psn, Qpn};
 use roce_engine::verbs::{
     CompletionStatus, CqEntry, MemoryRegion, Pd, QpEvent, RecvWr, SendFlags, SendOp, SendWr, Sge, WcOpcode,
 };
@@ -21,6 +21,8 @@ const TRIES: u32 = 30;
 const APART: Duration = Duration::from_millis(200);
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// And how long where the user wants to go.
+const SHORT: Duration = Duration::from_millis(300);
 
 /// The connection for words, and those for data.
 #[derive(Debug)]
@@ -36,6 +38,27 @@ pub(super) struct Words {
     control: CommId,
     data: Vec<CommId>,
     patience: Duration,
+}
+
+/// A call that was accepted.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    id: CommId,
+    call: Call,
+    /// The PSN at which the server was told to begin.
+    pub psn: Psn,
+    /// What the server says.
+    pub rep: Box<Rep>,
+}
+
+impl Answer {
+    /// Connects the queue pair.
+    ///
+    /// # Errors
+    /// The answer does not fit.
+    pub fn link<I: PacketIo, C: Clock>(&self, station: &mut Station<I, C>) -> Result<(), EnvironmentError> {
+        Manager::link(station, (&self.call, self.psn), &self.rep)
+    }
 }
 
 impl Words {
@@ -57,12 +80,15 @@ impl Words {
             post_recv(station, &region, qpn, n)?;
         }
         let call = Call { to, port, qpn, rd_atomic: [0, 0], mtu };
-        let control = connect(station, &mut manager, &call, patience)?;
+        let answer = connect(station, &mut manager, &call, patience)?;
+        answer.link(station)?;
+        manager.ready(answer.id)?;
+        let control = answer.id;
         let (heard, data) = (VecDeque::new(), Vec::new());
         Ok(Words { manager, to, port, mtu, qpn, region, said: 0, heard, control, data, patience })
     }
 
-    /// Connects a queue pair for data, which is in INIT.
+    /// Calls for a queue pair for data; [`Words::ready`] when that is connected.
     ///
     /// # Errors
     /// The server refuses, or does not answer.
@@ -71,10 +97,19 @@ impl Words {
         station: &mut Station<I, C>,
         qpn: Qpn,
         rd_atomic: u8,
-    ) -> Result<(), EnvironmentError> {
+    ) -> Result<Answer, EnvironmentError> {
         let call = Call { to: self.to, port: self.port, qpn, rd_atomic: [rd_atomic; 2], mtu: self.mtu };
-        self.data.push(connect(station, &mut self.manager, &call, self.patience)?);
-        Ok(())
+        let answer = connect(station, &mut self.manager, &call, self.patience)?;
+        self.data.push(answer.id);
+        Ok(answer)
+    }
+
+    /// Tells the server that a queue pair is connected.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(super) fn ready(&mut self, answer: &Answer) -> Result<(), EnvironmentError> {
+        self.manager.ready(answer.id)
     }
 
     /// Says one word.
@@ -144,7 +179,7 @@ impl Words {
                 // One that has ended already needs no farewell.
                 let _ = self.manager.agent().disconnect(station.now(), *id);
             }
-            let end = station.turn() + FAREWELL;
+            let end = station.turn() + if station.is_interrupted() { SHORT } else { FAREWELL };
             while !open.is_empty() && station.idle_turn() < end {
                 if let Some(Event::Disconnected { id, .. }) = self.manager.pump(station) {
                     open.retain(|o| *o != id);
@@ -160,7 +195,7 @@ fn connect<I: PacketIo, C: Clock>(
     manager: &mut Manager,
     call: &Call,
     patience: Duration,
-) -> Result<CommId, EnvironmentError> {
+) -> Result<Answer, EnvironmentError> {
     let fail = |e: String| EnvironmentError(format!("{}: {e}", call.to));
     for left in (0..TRIES).rev() {
         let (id, psn) = manager.call(station, call)?;
@@ -168,8 +203,7 @@ fn connect<I: PacketIo, C: Clock>(
         loop {
             match manager.pump(station) {
                 Some(Event::Replied { id: replied, rep }) if replied == id => {
-                    manager.complete(station, (id, call, psn), &rep)?;
-                    return Ok(id);
+                    return Ok(Answer { id, call: *call, psn, rep });
                 }
                 Some(Event::Refused { id: refused, reason }) if refused == id => {
                     if reason != RejReason::INVALID_SERVICE_ID || left == 0 {
@@ -178,6 +212,7 @@ fn connect<I: PacketIo, C: Clock>(
                     break;
                 }
                 Some(Event::TimedOut { id: late }) if late == id => return Err(fail("no answer".into())),
+                _ if station.is_interrupted() => return Err(fail("interrupted".into())),
                 _ if station.idle_turn() >= end => return Err(fail(format!("no answer for {patience}"))),
                 _ => {}
             }

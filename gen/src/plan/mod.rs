@@ -186,7 +186,7 @@ pub fn overload(s: &Scenario) -> Vec<String> {
     let Some(line) = s.run.line_rate else { return Vec::new() };
     let mut warnings = Vec::new();
     for (i, port) in s.ports.iter().enumerate() {
-        if matches!(port.device, Device::None | Device::Remote | Device::Pci(_)) {
+        if matches!(port.device, Device::None | Device::Remote | Device::Peer | Device::Pci(_)) {
             continue;
         }
         let asked = |f: &Flow| Mean::of(s, f).asked(f.asked_rate(), Some(line)).map_or(0.0, |r| r.l1_bps);

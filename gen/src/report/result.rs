@@ -10,7 +10,7 @@ use super::pauses::FlowControlResult;
 use super::recovery::RecoveryResult;
 use super::timeline::{self, TimelineResult};
 use super::{Finished, FlowMeasure, PortMeasure, WorkerMeasure};
-use crate::config::{Flow, Scenario};
+use crate::config::{Flow, Scenario, Verb};
 use crate::measure::{Latency, Reactions};
 use crate::plan::Rates;
 use crate::run::Environment;
@@ -18,6 +18,7 @@ use roce_engine::cc::Gaps;
 use roce_engine::fabric::Action;
 use roce_engine::transport::{Hold, QpCounters};
 use roce_engine::units::{Duration, Instant};
+use roce_engine::verbs::CompletionStatus;
 use roce_engine::wire::DropReason;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -595,20 +596,35 @@ fn other_version(port: &PortResult) -> Option<String> {
     ))
 }
 
+/// perftest's program that is a server of these messages.
+fn program(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Write | Verb::WriteImm => "ib_write_bw",
+        Verb::Send | Verb::SendImm => "ib_send_bw",
+        Verb::Read => "ib_read_bw",
+    }
+}
+
 /// What went wrong in a flow, in words.
 fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
     let mut reasons = Vec::new();
     let config = s.flows.iter().find(|f| f.name == flow.name);
     if let Some(f) = m.last.failure {
         let peer = config.map_or(String::new(), |c| s.ports[c.to].ip.to_string());
-        let hint = match f.status {
-            roce_engine::verbs::CompletionStatus::RetryExcErr => {
-                ": the peer does not answer; is it up, and is this its address?"
+        let dialed = config.filter(|c| c.dial.is_some());
+        let hint = match (f.status, dialed) {
+            (CompletionStatus::RetryExcErr, _) => {
+                ": the peer does not answer; is it up, and is this its address?".to_owned()
             }
-            roce_engine::verbs::CompletionStatus::RemInvReqErr => {
-                ": the peer refused the request; check that both sides have the same mtu and verbs"
+            (CompletionStatus::RemInvReqErr | CompletionStatus::RemAccessErr, Some(c)) => format!(
+                ": the machine there does not grant this; its program is to be {}, with -s {} or more, or rocegen serve",
+                program(c.verb),
+                c.size
+            ),
+            (CompletionStatus::RemInvReqErr, None) => {
+                ": the peer refused the request; check that both sides have the same mtu and verbs".to_owned()
             }
-            _ => "",
+            _ => String::new(),
         };
         reasons.push(format!(
             "flow \"{}\": {} messages failed on {} queue pairs, first {} on queue pair {} (QPN {}, peer {peer} QPN \
@@ -626,8 +642,16 @@ fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<String> {
         reasons.push(format!("flow \"{}\": {} messages failed", flow.name, flow.messages_failed));
     }
     if flow.messages_outstanding != 0 {
+        let hint = match config.filter(|c| c.dial.is_some() && c.takes_recv()) {
+            Some(c) if flow.retransmits != 0 => format!(
+                ": if the machine there has no receive requests for them, its program is to be {}, with an -n as large as \
+                 \"messages\"",
+                program(c.verb)
+            ),
+            _ => String::new(),
+        };
         reasons.push(format!(
-            "flow \"{}\": {} messages were unacknowledged at the end of the drain",
+            "flow \"{}\": {} messages were unacknowledged at the end of the drain{hint}",
             flow.name, flow.messages_outstanding
         ));
     }

@@ -8,6 +8,7 @@ use super::metrics::Metrics;
 use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
 use super::signal::Signals;
+use super::talk;
 use super::worker::{Handle, Io, Plan};
 use super::{EnvironmentError, start_dpdk};
 use crate::cli::{Direction, RunArgs};
@@ -26,7 +27,7 @@ use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
 use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
 use roce_engine::wire::MacAddr;
-use roce_engine::worker::EndpointCounters;
+use roce_engine::worker::{Endpoint, EndpointCounters};
 use rtrb::{Consumer, RingBuffer};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -190,6 +191,8 @@ pub(super) fn run(
     if let Some(connect) = &scenario.connect {
         told = setup.meet(meeting.insert(Meeting::open(connect, &give_up)?))?;
     }
+    setup.find_hops(clock)?;
+    let talks = setup.talk(clock, signals)?;
     setup.connect(&told)?;
     let facts = setup.facts().to_vec();
     say_bounds(scenario);
@@ -223,15 +226,22 @@ pub(super) fn run(
     };
     let measured = control.phases(meeting.as_mut());
     control.progress.end();
-    if measured.is_err() {
-        control.abandon();
-    }
-    let Phases { base, end, last, theirs, peer_lost } = measured?;
+    let Phases { base, end, last, theirs, mut peer_lost } = match measured {
+        Ok(phases) => phases,
+        Err(e) => {
+            let left = control.abandon();
+            talk::part_all(scenario, talks, left, (clock, signals), None);
+            return Err(e);
+        }
+    };
     let (mut captures, mut injected, mut links) = (Vec::new(), Vec::new(), Vec::new());
     let load = last.workers.clone();
     let ports_of: Vec<_> = control.workers.iter().map(|w| w.ports.clone()).collect();
+    let mut endpoints = Vec::new();
     for worker in std::mem::take(&mut control.workers) {
-        for left in worker.join()? {
+        let legacy = worker.join()?;
+        endpoints.extend(legacy.endpoints);
+        for left in legacy.remains {
             captures.extend(left.capture.map(|c| (scenario.ports[left.port].name.clone(), c)));
             injected.extend(left.injected);
             links.extend(left.link.map(|link| (left.port, link)));
@@ -246,6 +256,8 @@ pub(super) fn run(
     let views = (&base, &end, &last);
     let mut flows = flow_measures(scenario, &facts, views, &intervals, &control.gathered, theirs.as_ref());
     note_windows(&mut flows, &control.collector);
+    let apart = talk::part_all(scenario, talks, endpoints, (clock, signals), Some(&flows));
+    peer_lost = peer_lost.or(apart);
     let ports = port_measures(scenario, open, &last, &links);
     let workers = load
         .into_iter()
@@ -446,14 +458,16 @@ impl Control<'_> {
         Ok(latency)
     }
 
-    /// Ends the workers of a run that has failed: their ports go away.
-    fn abandon(&mut self) {
+    /// Ends the workers of a run that has failed: their ports go away, but for what is to be used again.
+    fn abandon(&mut self) -> Vec<(usize, Endpoint<Io>)> {
+        let mut left = Vec::new();
         for mut worker in std::mem::take(&mut self.workers) {
             let sample = Sample::new(0, worker.ports.len(), &Latency::default());
             if worker.tell(Command::Finish(Box::new(sample))).is_ok() {
-                let _ = worker.join();
+                left.extend(worker.join().map(|legacy| legacy.endpoints).unwrap_or_default());
             }
         }
+        left
     }
 
     /// Asks all workers at once, and puts together what they say.

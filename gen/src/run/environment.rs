@@ -150,7 +150,7 @@ pub(super) fn port_specs(s: &Scenario, cores: &[Vec<usize>]) -> Vec<(usize, Port
                 Device::Mesh(n) => DeviceSpec::Mesh(*n),
                 Device::Vdev { devargs, .. } => DeviceSpec::Vdev(devargs.clone()),
                 Device::Pci(address) => DeviceSpec::Pci(address.clone()),
-                Device::None | Device::Remote | Device::Fabric => {
+                Device::None | Device::Remote | Device::Peer | Device::Fabric => {
                     unreachable!("only local ports are opened, and a fabric is never run")
                 }
             };

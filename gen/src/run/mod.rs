@@ -10,6 +10,7 @@ mod ports;
 pub(crate) mod progress;
 pub(crate) mod setup;
 pub(crate) mod signal;
+mod talk;
 mod worker;
 
 pub use environment::{Environment, start_dpdk};

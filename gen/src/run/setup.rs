@@ -2,21 +2,24 @@
 
 use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
+use super::signal::Signals;
+use super::talk::{Granted, Talk};
 use super::worker::Plan;
 use crate::config::{
-    self, Arrival, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Port, Roce, Scenario,
+    self, Arrival, Control, Dcqcn, Device, DialBy, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario,
     ScenarioError, Transport, Verb,
 };
 use crate::measure::{Latency, Sample};
 use crate::plan::{FlowPlan, Mean, base_round_trip, frames_of};
 use crate::random::Random;
+use crate::station::Station;
 use crate::workload::{
     Arrivals, Generator, Ideal, Lane, LaneSpec, Layout, Pace, Places, SharedReceives, Side, front, side_depth,
 };
 use anyhow::Result;
 use roce_engine::cc::{Aimd, PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
 use roce_engine::fabric::Stream;
-use roce_engine::io::PacketIo;
+use roce_engine::io::{Clock, PacketIo};
 use roce_engine::net::{Host, HostConfig, Subnet};
 use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Psn, Qpn, Rate};
@@ -90,6 +93,10 @@ pub(crate) struct Setup<'a, I: PacketIo> {
     halves: Vec<FlowHalves>,
     /// Queue pairs both of whose sides are ours.
     pairs: Vec<QpPair>,
+    /// By port of ours and other port: the MAC address that leads there, where it was asked for or set by hand.
+    hops: BTreeMap<(usize, usize), MacAddr>,
+    /// By flow: what another machine grants it.
+    granted: BTreeMap<usize, Granted>,
     seed: u64,
     random: Random,
     /// Whether cables have the delays that the scenario gives.
@@ -97,22 +104,25 @@ pub(crate) struct Setup<'a, I: PacketIo> {
 }
 
 /// What the port is to others on its network: it says who it is when it is asked for its address, and
-/// answers pings.  `None` where nobody can ask.
-fn host_of(port: &Port, mac: MacAddr) -> Option<Host> {
-    let asked = match &port.device {
-        Device::Vdev { driver, .. } => matches!(driver.as_str(), "net_tap" | "net_af_packet" | "net_af_xdp"),
-        Device::Pci(_) => true,
-        _ => false,
-    };
-    let all = if port.ip.is_ipv4() { 32 } else { 128 };
-    let addresses = Subnet::new(port.ip, all).filter(|_| asked && port.roce == Roce::V2)?;
+/// answers pings.  `None` where nobody can ask, and between two processes joined by memory unless the port
+/// has somebody to ask.
+fn host_of(s: &Scenario, index: usize, mac: MacAddr) -> Option<Host> {
+    let port = &s.ports[index];
+    let memif = matches!(&port.device, Device::Vdev { driver, .. } if driver == "net_memif");
+    let dials = s.flows.iter().filter(|f| f.from == index && f.dial.is_some());
+    let asks = port.gateway.is_some() || !port.neighbours.is_empty() || dials.clone().next().is_some();
+    let mut neighbours = port.neighbours.clone();
+    neighbours.extend(dials.clone().filter_map(|f| Some((s.ports[f.to].ip, port.next_hop_mac?))));
+    // Without a prefix length every address is a neighbour's.
+    let own = Subnet::new(port.ip, port.prefix.unwrap_or(0));
+    let own = own.filter(|_| port.can_ask() && (asks || !memif))?;
     let mut host = Host::new(HostConfig {
         mac,
         vlan: port.vlan,
-        addresses: vec![addresses],
-        gateways: Vec::new(),
-        neighbours: Vec::new(),
-        management: false,
+        addresses: vec![own],
+        gateways: port.gateway.into_iter().collect(),
+        neighbours,
+        management: dials.filter_map(|f| f.dial.as_ref()).any(|d| d.by == DialBy::Cm),
     });
     host.announce();
     Some(host)
@@ -167,7 +177,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                 };
                 let mut endpoint = Endpoint::new(io, config, rings.next());
                 if share == 0 {
-                    if let Some(host) = host_of(&scenario.ports[index], facts[index].mac) {
+                    if let Some(host) = host_of(scenario, index, facts[index].mac) {
                         endpoint.set_host(host);
                     }
                 }
@@ -186,7 +196,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                 }
                 let (answers_in, answers) = RingBuffer::<Box<Sample>>::new(4);
                 let app = Generator::new(ports.clone(), answers_in, Arc::clone(finished), latency.clone());
-                Plan { core, ports, endpoints, app, answers }
+                Plan { core, ports, endpoints, app, answers, kept: Vec::new() }
             })
             .collect();
         let halves = (0..flows).map(|_| FlowHalves::default()).collect();
@@ -198,6 +208,8 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             shares,
             halves,
             pairs: Vec::new(),
+            hops: BTreeMap::new(),
+            granted: BTreeMap::new(),
             seed,
             random,
             virtual_time: false,
@@ -327,6 +339,75 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         Ok(told)
     }
 
+    /// Finds out where frames for others are to go: to neighbours set by hand, and to routers.
+    ///
+    /// # Errors
+    /// A router does not answer.
+    pub(crate) fn find_hops<C: Clock + Copy>(&mut self, clock: C) -> Result<()> {
+        let s = self.scenario;
+        for flow in &s.flows {
+            for (own, other) in [(flow.from, flow.to), (flow.to, flow.from)] {
+                let (port, to) = (&s.ports[own], s.ports[other].ip);
+                if self.hops.contains_key(&(own, other)) || !port.can_ask() {
+                    continue;
+                }
+                let fixed = port.neighbours.iter().any(|(ip, _)| *ip == to);
+                let asked = s.ports[other].device == Device::Peer;
+                if !asked && !fixed && (port.gateway.is_none() || port.is_near(to)) {
+                    continue;
+                }
+                let hop = self.at_port(own, clock, |station| {
+                    let named = |e| EnvironmentError(format!("port \"{}\": {e}", port.name));
+                    Ok(station.resolve(to).map_err(named)?)
+                })?;
+                self.hops.insert((own, other), hop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Meets the machines that flows have their other end at.
+    ///
+    /// # Errors
+    /// One is not there, or cannot do what its flow asks for.
+    pub(super) fn talk<C: Clock + Copy>(&mut self, clock: C, signals: &Signals) -> Result<Vec<Talk>> {
+        let s = self.scenario;
+        let mut talks = Vec::new();
+        for (f, flow) in s.flows.iter().enumerate() {
+            let Some(dial) = &flow.dial else { continue };
+            let own: Vec<QpInfo> = self.halves[f].from.iter().map(|h| h.info).collect();
+            let (talk, granted) = self.at_port(flow.from, clock, |station| {
+                station.heed(signals);
+                Talk::meet(station, s, f, (dial, &own))
+            })?;
+            for (half, psn) in self.halves[f].from.iter_mut().zip(&granted.psns) {
+                half.info.psn = psn.get();
+            }
+            let worker = self.shares[flow.from][0].0;
+            self.workers[worker].kept.push(flow.from);
+            self.granted.insert(f, granted);
+            talks.push(talk);
+        }
+        Ok(talks)
+    }
+
+    /// Has a port of ours, before it has a worker, do something that takes turns.
+    fn at_port<C: Clock, T>(
+        &mut self,
+        port: usize,
+        clock: C,
+        act: impl FnOnce(&mut Station<I, C>) -> Result<T>,
+    ) -> Result<T> {
+        let (worker, at) = self.shares[port][0];
+        let endpoints = &mut self.workers[worker].endpoints;
+        let mut station = Station::on(endpoints.remove(at), clock, self.random.next());
+        let outcome = act(&mut station);
+        endpoints.extend(station.into_endpoint());
+        let last = endpoints.len() - 1;
+        endpoints[at..=last].rotate_right(1);
+        outcome
+    }
+
     /// Connects all queue pairs, with what the other process told of its own.
     pub(crate) fn connect(&mut self, told: &[FlowInfo]) -> Result<()> {
         for f in 0..self.scenario.flows.len() {
@@ -339,6 +420,9 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                     if self.scenario.ports[port].device == Device::None {
                         // Nobody answers: any numbers do.
                         return Ok(QpInfo { qpn: 2 + q, psn: 0, va: 0, rkey: 0 });
+                    }
+                    if let Some(granted) = self.granted.get(&f) {
+                        return Ok(granted.qps[q as usize]);
                     }
                     let info = told.iter().find(|i| i.name == flow.name).and_then(|i| i.qps.get(q as usize));
                     info.copied().ok_or_else(|| {
@@ -415,7 +499,12 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             Side::Receiver => (flow.to, flow.from),
         };
         let route = self.route(flow, own, other, half.qpn, Qpn::new(peer.qpn));
-        let remote = Layout::of(flow, side.other()).places(peer.va, MrKey(peer.rkey));
+        let mut remote = Layout::of(flow, side.other()).places(peer.va, MrKey(peer.rkey));
+        if flow.dial.is_some() {
+            // All that another machine grants is one buffer.
+            remote = Places::one(remote.write);
+        }
+        let reads = self.granted.get(&f).map_or(flow.max_rd_atomic, |g| g.reads.min(flow.max_rd_atomic));
         let mut seed = Random::new(self.seed ^ (f as u64) << 32 ^ u64::from(q));
         let payload_seed = seed.next();
         // Without the high bit, which would ask for the sender's own.
@@ -445,7 +534,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                 timeout: flow.ack_timeout,
                 retry_cnt: flow.retry_cnt,
                 rnr_retry: flow.rnr_retry,
-                max_rd_atomic: flow.max_rd_atomic,
+                max_rd_atomic: reads,
             }),
         ];
         let plan = &mut self.workers[half.at.0];
@@ -503,7 +592,10 @@ impl<'a, I: PacketIo> Setup<'a, I> {
         let (port, remote) = (&self.scenario.ports[own], &self.scenario.ports[other]);
         Route {
             src_mac: self.facts[own].mac,
-            dst_mac: port.next_hop_mac.unwrap_or(self.facts[other].mac),
+            dst_mac: port
+                .next_hop_mac
+                .or(self.hops.get(&(own, other)).copied())
+                .unwrap_or(self.facts[other].mac),
             vlan: port.vlan.map(|vid| Vlan { pcp: flow.pcp, dei: false, vid }),
             src: Gid::from(port.ip),
             dst: Gid::from(remote.ip),

@@ -20,7 +20,12 @@ use std::time::Duration;
 pub(super) type Io = Impaired<Recorded<DpdkIo, TscClock>>;
 
 /// What a worker leaves behind.
-pub(super) type Legacy = Vec<Remains>;
+#[derive(Debug, Default)]
+pub(super) struct Legacy {
+    pub(super) remains: Vec<Remains>,
+    /// Endpoints that are to be used again, by port.
+    pub(super) endpoints: Vec<(usize, Endpoint<Io>)>,
+}
 
 /// What is left of one of its ports.
 #[derive(Debug)]
@@ -52,12 +57,14 @@ pub(crate) struct Plan<I: PacketIo> {
     pub(crate) endpoints: Vec<Endpoint<I>>,
     pub(crate) app: Generator,
     pub(crate) answers: Consumer<Box<Sample>>,
+    /// The ports whose endpoints are to be used again after the run.
+    pub(crate) kept: Vec<usize>,
 }
 
 impl Handle {
     /// Starts the thread; it polls from now on.
     pub(super) fn start(plan: Plan<Io>, eal: &Eal, clock: TscClock) -> Result<Handle, EnvironmentError> {
-        let Plan { core, ports, endpoints, app, answers } = plan;
+        let Plan { core, ports, endpoints, app, answers, kept } = plan;
         let (mailbox, mut inbox) = rtrb::RingBuffer::new(16);
         let eal = eal.clone();
         let (told, ready) = std::sync::mpsc::channel();
@@ -65,13 +72,13 @@ impl Handle {
         let body = move || {
             if !core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
                 let _ = told.send(Err(format!("cannot pin a worker to core {core}")));
-                return Vec::new();
+                return Legacy::default();
             }
             let token = match eal.register_thread() {
                 Ok(token) => token,
                 Err(e) => {
                     let _ = told.send(Err(e.to_string()));
-                    return Vec::new();
+                    return Legacy::default();
                 }
             };
             let _ = told.send(Ok(()));
@@ -79,7 +86,7 @@ impl Handle {
             let mut clock = clock;
             worker.run(&mut clock, &mut inbox);
             let legacy = worker.endpoints_mut().iter_mut().zip(&port_of);
-            let legacy = legacy
+            let remains = legacy
                 .map(|(e, port)| {
                     let io = e.io_mut();
                     let injected = io.impairment().map(|i| Injected::of(*port, i, io.frames_inside()));
@@ -87,10 +94,11 @@ impl Handle {
                     Remains { port: *port, capture: io.inner_mut().take_capture(), injected, link }
                 })
                 .collect();
+            let endpoints = port_of.iter().copied().zip(worker.into_endpoints());
             // Frames go back to their pools through the caches of this thread, while it has them.
-            drop(worker);
+            let endpoints = endpoints.filter(|(port, _)| kept.contains(port)).collect();
             drop(token);
-            legacy
+            Legacy { remains, endpoints }
         };
         let thread = std::thread::Builder::new()
             .name(format!("worker-{core}"))

@@ -65,6 +65,10 @@ impl Client {
         };
         while let Some(len) = self.next_len() {
             let message: Vec<u8> = self.heard.drain(..len).collect();
+            if message == wire::DONE {
+                // Its last word, after which it waits until this side is gone.
+                return Ok(false);
+            }
             let answer = self.answer(station, grants, &message)?;
             // A few bytes into an empty buffer: they go at once or not at all.
             self.stream.write_all(&answer).map_err(fail)?;
@@ -104,8 +108,6 @@ impl Client {
                 let key = Key::from_text(message).map_err(wrong)?;
                 Ok(self.on_key(station, grants, &key)?.to_text().to_vec())
             }
-            // Its last word is not answered.
-            (_, n) if n == wire::DONE.len() => Ok(Vec::new()),
             // Page size, cache line, results: ours are the same.
             _ => Ok(message.to_vec()),
         }

@@ -1,7 +1,7 @@
 //! Goodput against loss: one flow at every point of a sweep, in virtual time.
 
 use super::world::simulate;
-use crate::config::{self, Impair, Recovery, Scenario, ScenarioError};
+use crate::config::{self, Impair, Recovery, Scenario, ScenarioError, no_machines};
 use crate::plan::{FlowPlan, ack_timer};
 use crate::report::{FlowResult, print_progress};
 use anyhow::Result;
@@ -124,6 +124,7 @@ impl Cliff {
     /// # Errors
     /// A [`ScenarioError`]: the scenario has not one flow.
     pub fn of(s: &Scenario, sweep: &config::Cliff, quiet: bool) -> Result<Cliff> {
+        no_machines(s)?;
         if s.flows.len() != 1 || s.flows[0].messages.is_some() {
             let text = "[cliff]: a sweep is about one [[flow]], without \"messages\"".to_owned();
             return Err(ScenarioError { place: s.place("cliff", None, None), text }.into());

@@ -3,7 +3,7 @@
 use super::build::{Built, Host, build};
 use super::fabric::{self, Named};
 use super::sampler::Sampler;
-use crate::config::Scenario;
+use crate::config::{Scenario, no_machines};
 use crate::measure::{Collector, FlowStats, Latency, Sample};
 use crate::report::{Finished, Injected, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload};
 use crate::run::control::{Gathered, View, add_latency, flow_measures, note_windows, warmup};
@@ -56,6 +56,7 @@ pub fn simulate(scenario: &Scenario, quiet: bool) -> Result<Judged> {
 
 /// The same; the table of intervals goes to a directory.
 pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>) -> Result<Judged> {
+    no_machines(scenario)?;
     let built = build(scenario)?;
     let hosts = built.hosts.len();
     let progress = Progress::new(quiet, scenario.run.duration.map(|d| d + warmup(scenario)));

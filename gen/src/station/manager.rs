@@ -132,14 +132,13 @@ impl Manager {
         Ok((id, psn))
     }
 
-    /// Connects the queue pair of an accepted call, and tells the called side.
+    /// Connects the queue pair of an accepted call.
     ///
     /// # Errors
     /// The answer does not fit.
-    pub fn complete<I: PacketIo, C: Clock>(
-        &mut self,
+    pub fn link<I: PacketIo, C: Clock>(
         station: &mut Station<I, C>,
-        (id, call, psn): (CommId, &Call, Psn),
+        (call, psn): (&Call, Psn),
         rep: &Rep,
     ) -> Result<(), EnvironmentError> {
         let mac = station.resolve(call.to)?;
@@ -157,8 +156,29 @@ impl Manager {
             timeout: 14,
             retries: [7, rep.rnr_retry],
         };
-        station.connect(call.qpn, &link)?;
+        station.connect(call.qpn, &link)
+    }
+
+    /// Tells the called side that this one is ready.
+    ///
+    /// # Errors
+    /// The call is over.
+    pub fn ready(&mut self, id: CommId) -> Result<(), EnvironmentError> {
         self.agent.ready(id).map_err(|e| EnvironmentError(e.to_string()))
+    }
+
+    /// Connects the queue pair of an accepted call, and tells the called side.
+    ///
+    /// # Errors
+    /// As [`Manager::link`] and [`Manager::ready`].
+    pub fn complete<I: PacketIo, C: Clock>(
+        &mut self,
+        station: &mut Station<I, C>,
+        (id, call, psn): (CommId, &Call, Psn),
+        rep: &Rep,
+    ) -> Result<(), EnvironmentError> {
+        Manager::link(station, (call, psn), rep)?;
+        self.ready(id)
     }
 
     /// Connects a queue pair of ours as a caller asks, and accepts the call.

@@ -13,6 +13,7 @@ pub use manager::{Call, Manager};
 pub use open::{Opened, open};
 
 use crate::run::EnvironmentError;
+use crate::run::signal::Signals;
 use roce_engine::io::{Clock, PacketIo};
 use roce_engine::net::{Host, Resolution};
 use roce_engine::transport::{QpConfig, QueuePair, Recovery};
@@ -39,6 +40,7 @@ pub struct Station<I: PacketIo, C> {
     now: Instant,
     worked: Instant,
     random: u64,
+    signals: Option<Signals>,
 }
 
 /// What a queue pair is made with.
@@ -93,8 +95,28 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
     /// A station on one endpoint, which is a host with addresses.
     pub fn new(mut endpoint: Endpoint<I>, host: Host, clock: C, seed: u64) -> Station<I, C> {
         endpoint.set_host(host);
+        Station::on(endpoint, clock, seed)
+    }
+
+    /// A station on an endpoint that is a host already.
+    pub fn on(endpoint: Endpoint<I>, clock: C, seed: u64) -> Station<I, C> {
         let worker = Worker::new(vec![endpoint], Inbox::default());
-        Station { worker, clock, now: Instant::ZERO, worked: Instant::ZERO, random: seed }
+        Station { worker, clock, now: Instant::ZERO, worked: Instant::ZERO, random: seed, signals: None }
+    }
+
+    /// Waits are given up when the user interrupts.
+    pub(crate) fn heed(&mut self, signals: &Signals) {
+        self.signals = Some(signals.clone());
+    }
+
+    /// Whether the user has had enough.
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.as_ref().is_some_and(Signals::interrupted)
+    }
+
+    /// The endpoint, for somebody else to drive.
+    pub fn into_endpoint(self) -> Option<Endpoint<I>> {
+        self.worker.into_endpoints().pop()
     }
 
     /// One turn of the poll loop; the time.
@@ -250,7 +272,7 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
                     let own = self.host().addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
                     return Err(EnvironmentError(format!(
                         "no neighbour answers for {ip} (own addresses: {}); is it in the subnet, is the \
-                         cable right, does it need --gateway or --neighbour {ip}=MAC?",
+                         cable right, does it need a gateway, or a neighbour {ip}=MAC that is not asked?",
                         own.join(", ")
                     )));
                 }

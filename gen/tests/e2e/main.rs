@@ -11,5 +11,6 @@ mod configs;
 mod connect;
 mod counts;
 mod output;
+mod peers;
 mod refusals;
 mod signals;

@@ -4,7 +4,7 @@ use super::Kind::*;
 use super::{Key, MAX, Shape, key};
 
 /// `flow`.
-pub(crate) const FLOW: [Key; 50] = [
+pub(crate) const FLOW: [Key; 53] = [
     key("name", Name, "required", "Unique among flows."),
     key(
         "from",
@@ -16,7 +16,25 @@ pub(crate) const FLOW: [Key; 50] = [
         "to",
         Odd("name of a port", Shape::Texts),
         "required without `among`",
-        "The other end. At least one of the two ports is driven by this process.",
+        "The other end. At least one of the two ports is driven by this process. With `connect` the IP address of another machine's RDMA port.",
+    ),
+    key(
+        "connect",
+        Word(&["perftest", "cm"]),
+        "-",
+        r#"How `to` is met where it is the address of a machine that has no scenario: `"perftest"`, as a client of a perftest program or of `rocegen serve`, or `"cm"`, as with perftest's `-R`. See [other machines](#peers)."#,
+    ),
+    key(
+        "oob",
+        Odd("host", Shape::Text),
+        "`to`",
+        r#"With `connect = "perftest"`: the address or the name of that machine's kernel, where its program waits."#,
+    ),
+    key(
+        "service",
+        Whole(1, 65_535),
+        "18515",
+        "1 to 65535: the TCP port there, or, by the connection manager, the port of the service.",
     ),
     key(
         "among",

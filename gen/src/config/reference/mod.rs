@@ -81,6 +81,8 @@ pub enum Shape {
     PathMtu,
     /// A table.
     Table,
+    /// A list of text, or a table of it.
+    ListOrTable,
     /// A list of tables.
     Tables,
 }

@@ -81,14 +81,14 @@ pub(crate) const RUN: [Key; 13] = [
 ];
 
 /// `port`.
-pub(crate) const PORT: [Key; 12] = [
+pub(crate) const PORT: [Key; 14] = [
     key("name", Name, "required", "Unique among ports."),
     key("device", Odd("text", Shape::Text), "required", "What is behind the port; see [devices](#devices)."),
     key(
         "ip",
         Odd("address", Shape::Text),
         "required",
-        "Unique among ports. The two ports of a flow have addresses of one family. On a network card, net_tap, net_af_packet and net_af_xdp the port answers ARP requests, neighbour solicitations and pings for it, and tells it to everybody at start.",
+        r#"Unique among ports. The two ports of a flow have addresses of one family. On a network card, net_tap, net_af_packet and net_af_xdp the port answers ARP requests, neighbour solicitations and pings for it, and tells it to everybody at start. With a prefix length, as in `"198.18.0.1/24"`, what is not in that subnet is behind `gateway`."#,
     ),
     key(
         "mac",
@@ -127,6 +127,18 @@ pub(crate) const PORT: [Key; 12] = [
         Odd("MAC address", Shape::Text),
         "the peer's",
         "Where frames go when a router is between the ports: the MAC address of its near side.",
+    ),
+    key(
+        "gateway",
+        Odd("address", Shape::Text),
+        "none",
+        "The router to addresses outside the subnet of `ip`; it is asked for its MAC address. See [who is asked](#neighbours).",
+    ),
+    key(
+        "neighbours",
+        Odd("list of text or table", Shape::ListOrTable),
+        "none",
+        r#"MAC addresses that are not asked for: `["198.18.0.2=02:00:00:00:00:02"]`, or a table `"198.18.0.2" = "02:00:00:00:00:02"`."#,
     ),
     key("pfc", Odd("section", Shape::Table), "none", "Link-level flow control: see [`[port.pfc]`](#pfc)."),
 ];

@@ -124,6 +124,10 @@ fn odd(shape: Shape) -> Value {
         Shape::Any => json!({"type": ["number", "string"]}),
         Shape::FlagOrWhole => json!({"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1}]}),
         Shape::PathMtu => json!({"enum": [256, 512, 1024, 2048, 4096]}),
+        Shape::ListOrTable => json!({"anyOf": [
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "object", "additionalProperties": {"type": "string"}},
+        ]}),
         Shape::Table => json!({"type": "object"}),
         Shape::Tables => json!({"type": "array", "items": {"type": "object"}}),
     }
