@@ -35,7 +35,7 @@ target_dir() {
 chromium() {
     local name
     for name in chromium chromium-browser google-chrome chrome; do
-        if command -v "$name" >/dev/null 2>&1; then
+        if type -P "$name" >/dev/null; then
             echo "$name"
             return
         fi
