@@ -55,6 +55,21 @@ impl Pacer {
         Some(pacer)
     }
 
+    /// The same at `percent` of the rate; 0 counts as 1.
+    #[must_use]
+    pub fn scaled(&self, percent: u32) -> Pacer {
+        let scale = |time: u64| {
+            u64::try_from(u128::from(time) * 100 / u128::from(percent.max(1))).unwrap_or(u64::MAX)
+        };
+        Pacer { cost: scale(self.cost).max(1), slack: scale(self.slack), ..self.clone() }
+    }
+
+    /// Goes on where `other` is: what has left counts.
+    #[must_use]
+    pub fn after(self, other: &Pacer) -> Pacer {
+        Pacer { next: other.next, ..self }
+    }
+
     /// When the next packet may leave.
     #[inline]
     pub fn next_at(&self) -> Instant {
@@ -180,6 +195,23 @@ mod tests {
             assert_eq!(longest, u64::from(burst));
             assert!(sent > 0);
         }
+    }
+
+    #[test]
+    fn a_scaled_pacer_has_its_share_of_the_rate_and_comes_back() {
+        let whole = Pacer::new(PaceUnit::L1, 10e9, 16, 4178).unwrap();
+        let all = count(whole.clone(), 4178, 4096, 10_000_000, 1000) as f64;
+        for percent in [10, 50, 90, 150, 200] {
+            let part = count(whole.scaled(percent), 4178, 4096, 10_000_000, 1000) as f64;
+            let want = all * f64::from(percent) / 100.0;
+            assert!((part - want).abs() <= want * 0.01 + 1.0, "{percent} %: {part} of {all}");
+        }
+        // One that has just sent stays where it is.
+        let mut busy = whole.scaled(10);
+        let now = Instant::from_nanos(1_000_000);
+        busy.sent(now, 64, 64 * 4178, 64 * 4096);
+        assert_eq!(whole.clone().after(&busy).next_at(), busy.next_at());
+        assert!(!whole.scaled(100).after(&busy).may_send(now));
     }
 
     /// A loop that comes a microsecond late each time loses nothing with a burst of one.

@@ -331,6 +331,20 @@ impl QueuePair {
         self.watch_gaps();
     }
 
+    /// The pacer.
+    pub fn pacer(&self) -> Option<&Pacer> {
+        self.requester.pacer.as_ref()
+    }
+
+    /// Another pace on the way: what has left counts, and gaps are watched as before.
+    pub fn change_pace(&mut self, pacer: Option<Pacer>) {
+        let own = &mut self.requester.pacer;
+        *own = match (pacer, &own) {
+            (Some(pacer), Some(before)) => Some(pacer.after(before)),
+            (pacer, _) => pacer,
+        };
+    }
+
     /// Puts what it sends from now on under congestion control: requests, and responses with data.
     pub fn set_rate_control(&mut self, control: RateControl) {
         self.requester.cc = control;

@@ -79,6 +79,12 @@ pub struct Load {
 impl Load {
     /// A turn that takes so long was interrupted.
     pub const AWAY: Duration = Duration::from_nanos(200_000);
+
+    /// The share of the time since `before` in which there was something to do, 0 to 1.
+    pub fn busy_since(&self, before: &Load) -> f64 {
+        let total = self.total.as_nanos().saturating_sub(before.total.as_nanos()).max(1);
+        self.busy.as_nanos().saturating_sub(before.busy.as_nanos()) as f64 / total as f64
+    }
 }
 
 /// A worker: endpoints, what uses them, and the loop.

@@ -174,9 +174,7 @@ fn text(s: &Scenario, before: &View, now: &View) -> String {
         "Share of the last interval in which a worker had something to do.",
     );
     for ((core, after), (_, before)) in now.workers.iter().zip(&before.workers) {
-        let total = after.total.as_nanos().saturating_sub(before.total.as_nanos()).max(1);
-        let share = after.busy.as_nanos().saturating_sub(before.busy.as_nanos()) as f64 / total as f64;
-        busy.sample("core", &core.to_string(), share);
+        busy.sample("core", &core.to_string(), after.busy_since(before));
     }
     out
 }

@@ -158,6 +158,7 @@ pub struct Lane {
     /// Until when it had no room for what was due.
     full_until: Instant,
     finish_noted: bool,
+    begun: bool,
     /// Messages that it may post so far.
     allowed: u64,
 }
@@ -179,6 +180,7 @@ impl Lane {
             blocked: false,
             full_until: Instant::ZERO,
             finish_noted: false,
+            begun: false,
             allowed,
             spec,
         }
@@ -352,10 +354,16 @@ impl Lane {
         self.spec.start
     }
 
-    /// Begins at `now`: when its first message is due, if its messages are due by the clock.
+    /// Begins at `now`, as all times of its schedule in the time of the schedules: when its first message is due, if its messages are due by the clock.
     pub(super) fn begin(&mut self, now: Instant) -> Option<Instant> {
+        self.begun = true;
         self.schedule.begin(now);
         self.next_due()
+    }
+
+    /// Whether it posts as soon as there is room, and may.
+    pub(super) fn is_eager(&self) -> bool {
+        self.begun && !self.is_timed()
     }
 
     /// When its next message is due, if it posts at times of its own and has one.
@@ -393,7 +401,7 @@ impl Lane {
         n
     }
 
-    /// Posts its next message, which was due at `due`; `false` when there is no room or none left.
+    /// Posts its next message, which was due at `due` by the clock; `false` when there is no room or none left.
     #[inline]
     pub(super) fn post<I: PacketIo>(&mut self, due: Instant, endpoint: &mut Endpoint<I>) -> bool {
         let s = &self.spec;

@@ -6,6 +6,7 @@ mod collective;
 mod lane;
 pub mod pattern;
 mod script;
+mod tempo;
 mod traffic;
 mod watch;
 
@@ -15,12 +16,15 @@ use collective::Ranks;
 use lane::ReceiveId;
 pub use lane::{Ended, Ideal, Lane, LaneSpec, Received};
 pub use script::{Entry, Script};
+pub use tempo::Drive;
+use tempo::Tempo;
 pub use traffic::{Kind, Message, Sizes, Traffic};
 use watch::Watch;
 
 use crate::measure::{
     CollectiveSample, Detail, FlowSample, FlowStats, Latency, QpFailure, Sample, Spread, WrongPayload,
 };
+use roce_engine::cc::Pacer;
 use roce_engine::io::PacketIo;
 use roce_engine::transport::{QpCounters, StageLog};
 use roce_engine::units::{Duration, Instant, Qpn};
@@ -39,6 +43,8 @@ pub enum Command {
     Start,
     /// Fill this and send it back.
     Sample(Box<Sample>),
+    /// Pause, go on, or go at another rate.
+    Drive(Drive),
     /// Post nothing more; what is outstanding goes on.
     StopPosting,
     /// Check what lies around the buffers, fill this, send it back and end.
@@ -61,9 +67,13 @@ pub struct Generator {
     ports: Vec<usize>,
     /// By endpoint, by slot of the queue pair number: lane.
     by_slot: Vec<Vec<u32>>,
-    /// Lanes paced by messages, by when the next one is due.
+    /// The time of the schedules.
+    tempo: Tempo,
+    /// By lane: what the scenario has it paced by; empty until somebody changes that.
+    paces: Vec<Option<Pacer>>,
+    /// Lanes paced by messages, by when the next one is due in the time of the schedules.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Lanes that have not begun, by when they do.
+    /// Lanes that have not begun, by when they do by the clock.
     later: BinaryHeap<Reverse<(Instant, u32)>>,
     posting: bool,
     /// Lanes that have messages still to end.
@@ -99,6 +109,8 @@ impl Generator {
             empty,
             by_slot: vec![Vec::new(); ports.len()],
             ports,
+            tempo: Tempo::default(),
+            paces: Vec::new(),
             due: BinaryHeap::new(),
             later: BinaryHeap::new(),
             posting: false,
@@ -171,8 +183,9 @@ impl Generator {
     /// A lane begins.
     fn begin<I: PacketIo>(&mut self, now: Instant, index: u32, endpoints: &mut [Endpoint<I>]) {
         let lane = &mut self.lanes[index as usize];
-        match lane.begin(now) {
+        match lane.begin(self.tempo.at(now)) {
             Some(at) => self.due.push(Reverse((at, index))),
+            None if self.tempo.is_paused() => {}
             None => {
                 let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
                 self.flows[lane.flow()].stats.posted += posted;
@@ -198,18 +211,20 @@ impl Generator {
     /// Posts what is due of the lanes that are paced by messages.
     fn post_due<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>]) -> bool {
         let mut posted = false;
+        let here = self.tempo.at(now);
         while let Some(Reverse((at, index))) = self.due.peek().copied() {
-            if at > now {
+            if at > here {
                 break;
             }
             self.due.pop();
             let lane = &mut self.lanes[index as usize];
-            if lane.post(at, &mut endpoints[lane.endpoint()]) {
+            let due = self.tempo.wall(at);
+            if lane.post(due, &mut endpoints[lane.endpoint()]) {
                 posted = true;
                 let FlowSample { stats, detail, .. } = &mut self.flows[lane.flow()];
                 stats.posted += 1;
                 if let Some(delay) = &mut detail.delay {
-                    delay.record_at(now.since(at), now);
+                    delay.record_at(now.since(due), now);
                     stats.waited += u64::from(lane.was_full(at));
                 }
                 if let Some(next) = lane.next_due() {
@@ -264,10 +279,12 @@ impl Generator {
         }
         if self.posting && !lane.is_over() {
             if !lane.is_timed() {
-                stats.posted += u64::from(lane.post(now, endpoint));
-            } else if let Some(at) = lane.think(now) {
+                if !self.tempo.is_paused() {
+                    stats.posted += u64::from(lane.post(now, endpoint));
+                }
+            } else if let Some(at) = lane.think(self.tempo.at(now)) {
                 self.due.push(Reverse((at, index)));
-            } else if lane.take_blocked(now) {
+            } else if lane.take_blocked(self.tempo.at(now)) {
                 if let Some(at) = lane.next_due() {
                     self.due.push(Reverse((at, index)));
                 }
@@ -315,13 +332,33 @@ impl Generator {
     /// Something was received: posts what waited for it.
     #[inline]
     fn follow<I: PacketIo>(&mut self, now: Instant, index: u32, endpoint: &mut Endpoint<I>) {
-        let (flows, posting) = (&mut self.flows, self.posting);
+        let (flows, posting) = (&mut self.flows, self.posting && !self.tempo.is_paused());
         self.ranks.received(now, index, &mut self.lanes, |lane| {
             if posting {
                 let posted = lane.fill_pipe(now, endpoint);
                 flows[lane.flow()].stats.posted += posted;
             }
         });
+    }
+
+    /// Pauses, goes on, or changes the rate.
+    #[cold]
+    fn drive<I: PacketIo>(&mut self, now: Instant, endpoints: &mut [Endpoint<I>], to: &Drive) {
+        if self.paces.is_empty() {
+            let pace = |l: &Lane| endpoints[l.endpoint()].qp(l.qpn()).and_then(|qp| qp.pacer().cloned());
+            self.paces = self.lanes.iter().map(pace).collect();
+        }
+        for (lane, pace) in self.lanes.iter().zip(&self.paces).filter(|(l, _)| l.is_sender()) {
+            let Some(qp) = endpoints[lane.endpoint()].qp_mut(lane.qpn()) else { continue };
+            let limit = || to.limits.get(lane.flow_of_scenario()).cloned().flatten();
+            qp.change_pace(pace.as_ref().map(|p| p.scaled(to.percent)).or_else(limit));
+        }
+        if self.tempo.drive(now, to.paused, to.percent) && self.posting {
+            for lane in self.lanes.iter_mut().filter(|l| l.is_eager()) {
+                let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
+                self.flows[lane.flow()].stats.posted += posted;
+            }
+        }
     }
 
     fn lane_of(&self, endpoint: usize, qpn: Qpn) -> Option<u32> {
@@ -444,11 +481,15 @@ impl<I: PacketIo> Application<I> for Generator {
                 self.start(now, endpoints);
                 return Flow::Continue;
             }
+            Command::Drive(to) => {
+                self.drive(now, endpoints, &to);
+                return Flow::Continue;
+            }
             Command::StopPosting => {
                 self.posting = false;
                 self.due.clear();
                 for lane in &self.lanes {
-                    self.flows[lane.flow()].stats.overdue += lane.overdue(now);
+                    self.flows[lane.flow()].stats.overdue += lane.overdue(self.tempo.at(now));
                 }
                 return Flow::Continue;
             }
@@ -503,11 +544,12 @@ impl<I: PacketIo> Application<I> for Generator {
             return false;
         }
         let began = !self.later.is_empty() && self.begin_later(now, endpoints);
-        !self.due.is_empty() && self.post_due(now, endpoints) || began
+        !self.due.is_empty() && !self.tempo.is_paused() && self.post_due(now, endpoints) || began
     }
 
     fn next_wake(&self) -> Option<Instant> {
         let [due, later] = [&self.due, &self.later].map(|heap| heap.peek().map(|Reverse((at, _))| *at));
+        let due = due.filter(|_| !self.tempo.is_paused()).map(|at| self.tempo.wall(at));
         [due, later].into_iter().flatten().min().filter(|_| self.posting)
     }
 }
