@@ -219,6 +219,9 @@ pub struct RunArgs {
     /// How long to measure, instead of the scenario's own duration
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
+    /// Plain lines, also on a terminal
+    #[arg(long)]
+    pub no_live: bool,
     /// Take no hugepages, whatever the scenario says
     #[arg(long)]
     pub no_huge: bool,

@@ -245,6 +245,17 @@ impl Collector {
         self.known.get(&Subject { flow: flow as u32, qp: None })?.window.smallest
     }
 
+    /// The last moment that all workers have told of.
+    pub fn now(&self) -> Option<Instant> {
+        self.now
+    }
+
+    /// What each flow, by its index in the scenario, had come to then since the start.
+    pub fn latest(&self) -> impl Iterator<Item = (usize, &(Reading, Spread))> {
+        let flows = self.known.iter().filter(|(subject, _)| subject.qp.is_none());
+        flows.map(|(subject, known)| (subject.flow as usize, &known.before))
+    }
+
     /// How it went.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
@@ -305,6 +316,8 @@ mod tests {
         c.take(1, tick(40, 4, 0, true, &[]));
         assert_eq!(rows(&mut c), [(1, 2, 100), (2, 3, 100), (3, 4, 130)]);
         assert_eq!(c.timeline().spans.len(), 4);
+        let latest: Vec<_> = c.latest().map(|(flow, (reading, _))| (flow, reading.bytes)).collect();
+        assert_eq!((c.now(), latest), (Some(Instant::from_nanos(4 * MS)), vec![(0, 440)]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What kept a flow from more: the first of a list of causes, from what is sure to what is left.
 
+use super::by_hand::ByHandResult;
 use super::pauses::FlowControlResult;
 use super::result::FlowResult;
 use super::{Finished, PortMeasure, WorkerMeasure};
@@ -25,7 +26,7 @@ const NOTABLE: f64 = 5.0;
 pub struct LimitResult {
     /// The flow.
     pub flow: String,
-    /// The cause: `line_rate`, `pacing`, `congestion_control`, `pause`, `loss`, `interruption`,
+    /// The cause: `by_hand`, `line_rate`, `pacing`, `congestion_control`, `pause`, `loss`, `interruption`,
     /// `sender_core`, `receiver_core`, `frame_memory`, `window_full`, `max_rd_atomic`, `fence`,
     /// `rnr_timer`, `no_credits`, `port_full` or `depth`.
     pub by: &'static str,
@@ -40,7 +41,12 @@ impl fmt::Display for LimitResult {
 }
 
 /// The limit of each flow that this process drives and that moved anything.
-pub(super) fn of(s: &Scenario, run: &Finished, flows: &[FlowResult]) -> Vec<LimitResult> {
+pub(super) fn of(
+    s: &Scenario,
+    run: &Finished,
+    flows: &[FlowResult],
+    by_hand: Option<&ByHandResult>,
+) -> Vec<LimitResult> {
     let seen = s.flows.iter().zip(flows).zip(&run.flows).filter(|((flow, result), _)| {
         s.ports[flow.from].is_local() && result.messages != 0 && result.elapsed_s > 0.0
     });
@@ -53,6 +59,7 @@ pub(super) fn of(s: &Scenario, run: &Finished, flows: &[FlowResult]) -> Vec<Limi
             port: run.ports.iter().find(|p| p.name == s.ports[flow.from].name),
             sender: busiest(&run.workers, flow.from),
             receiver: busiest(&run.workers, flow.to),
+            by_hand,
         };
         let (by, text) = facts.limit();
         LimitResult { flow: flow.name.clone(), by, text }
@@ -74,13 +81,15 @@ struct Facts<'a> {
     port: Option<&'a PortMeasure>,
     sender: Option<&'a WorkerMeasure>,
     receiver: Option<&'a WorkerMeasure>,
+    by_hand: Option<&'a ByHandResult>,
 }
 
 type Limit = (&'static str, String);
 
 impl Facts<'_> {
     fn limit(&self) -> Limit {
-        self.line_rate()
+        self.by_hand()
+            .or_else(|| self.line_rate())
             .or_else(|| self.pacing())
             .or_else(|| self.congestion_control())
             .or_else(|| self.pause())
@@ -91,6 +100,10 @@ impl Facts<'_> {
             .or_else(|| self.hold())
             .or_else(|| self.port_full())
             .unwrap_or_else(|| self.depth())
+    }
+
+    fn by_hand(&self) -> Option<Limit> {
+        Some(("by_hand", self.by_hand?.limit(self.result.elapsed_s, NOTABLE)?))
     }
 
     /// Rings have no speed: the line rate that is assumed for them holds nobody back, but in virtual

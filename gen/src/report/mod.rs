@@ -1,6 +1,7 @@
 //! What a run has to say: the result as JSON, as a table, as histograms, and the verdict.
 
 mod again;
+mod by_hand;
 mod collective;
 pub mod compare;
 mod detail;
@@ -20,6 +21,7 @@ mod table;
 mod timeline;
 
 pub use again::report;
+pub use by_hand::{Act, ByHandResult, Intervention};
 pub use collective::CollectiveResult;
 pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, SizesResult};
 pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
@@ -116,11 +118,10 @@ impl WorkerMeasure {
     /// What happened between two moments.
     pub fn between(core: usize, ports: Vec<usize>, before: &Load, after: &Load) -> WorkerMeasure {
         let total = after.total.as_nanos() - before.total.as_nanos();
-        let busy = after.busy.as_nanos() - before.busy.as_nanos();
         WorkerMeasure {
             core,
             ports,
-            busy: busy as f64 / total.max(1) as f64,
+            busy: after.busy_since(before),
             idle_turns: after.idle_turns - before.idle_turns,
             turns: after.turns - before.turns,
             longest: after.longest,
@@ -175,6 +176,8 @@ pub struct Finished {
     pub cq_overflow: u64,
     /// Why the other process was gone before the end.
     pub peer_lost: Option<String>,
+    /// What somebody did while it went.
+    pub by_hand: Vec<Intervention>,
 }
 
 /// A run and its verdict.

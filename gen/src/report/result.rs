@@ -1,5 +1,6 @@
 //! The result: one JSON object, the same for every way to look at it.
 
+use super::by_hand::ByHandResult;
 use super::collective::CollectiveResult;
 use super::detail::{AskedResult, DetailResult, jain, latency_kind, max_min_ratio};
 use super::expect::{self, ExpectationResult};
@@ -41,6 +42,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Where it was measured.
     pub environment: Environment,
+    /// What somebody did at the keyboard while it went; left out where nobody did anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHandResult>,
     /// Whether every frame and every message has exactly one fate.
     pub balanced: bool,
     /// Jain's index of the goodput of the flows, where there are several.
@@ -318,6 +322,8 @@ impl RunResult {
         if !reasons.is_empty() {
             reasons.extend(ports.iter().filter_map(other_version));
         }
+        let begin = timeline::began(&run.flows, run);
+        let by_hand = ByHandResult::of(run, begin);
         RunResult {
             schema: "rocegen-result-1",
             verdict: match (run.interrupted, reasons.is_empty()) {
@@ -325,11 +331,12 @@ impl RunResult {
                 (false, true) => "pass",
                 (false, false) => "fail",
             },
-            limits: limits::of(s, run, &flows),
+            limits: limits::of(s, run, &flows, by_hand.as_ref()),
             reasons,
             scenario: s.file.display().to_string(),
             seed: run.seed,
             environment: run.environment.clone(),
+            by_hand,
             balanced,
             jain: jain(&goodputs),
             max_min_ratio: max_min_ratio(&goodputs),
@@ -341,7 +348,7 @@ impl RunResult {
             fabric,
             workers: run.workers.iter().map(WorkerResult::of).collect(),
             expectations,
-            timeline: TimelineResult::of(s, run, timeline::began(&run.flows, run)),
+            timeline: TimelineResult::of(s, run, begin),
         }
     }
 

@@ -60,6 +60,9 @@ impl fmt::Display for RunResult {
         if let Some(fabric) = &self.fabric {
             write!(f, "{fabric}")?;
         }
+        if let Some(by_hand) = &self.by_hand {
+            writeln!(f, "{by_hand}")?;
+        }
         for limit in self.limits.iter().take(MANY) {
             writeln!(f, "{limit}")?;
         }

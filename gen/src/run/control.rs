@@ -2,8 +2,10 @@
 
 use super::connect::{FlowInfo, Meeting, Outcome};
 use super::environment::{Environment, port_specs};
+use super::hands::Hands;
 use super::judges::{judges, longest_hold};
 use super::links;
+use super::live::{Key, Live, Phase};
 use super::metrics::Metrics;
 use super::progress::Progress;
 use super::setup::{OpenedPort, PortFacts, Setup};
@@ -54,6 +56,10 @@ struct Control<'a> {
     finished: Arc<AtomicUsize>,
     signals: &'a Signals,
     progress: Progress,
+    /// The view on a terminal, and what is done there.
+    live: Option<Live>,
+    hands: Hands,
+    phase: Phase,
     /// Latencies of the intervals, by flow.
     intervals: Vec<Interval>,
     /// What workers tell by themselves, and what is made of it.
@@ -207,8 +213,8 @@ pub(super) fn run(
     let spare = plans.iter().map(|p| Some(Box::new(p.app.blank(&Latency::sized())))).collect();
     let workers =
         plans.into_iter().map(|plan| Handle::start(plan, &eal, clock)).collect::<Result<Vec<_>, _>>()?;
-    let total = scenario.run.duration.map(|d| d + warmup(scenario));
-    let progress = Progress::new(quiet, total);
+    let sends = scenario.flows.iter().any(|f| scenario.ports[f.from].is_local());
+    let now = clock.read();
     let mut control = Control {
         scenario,
         clock,
@@ -216,7 +222,10 @@ pub(super) fn run(
         spare,
         finished,
         signals,
-        progress,
+        progress: Progress { silent: quiet },
+        live: None,
+        hands: Hands::new(sends, now),
+        phase: Phase { name: "", since: now, total: None },
         intervals: Vec::new(),
         collector: Collector::new(ticks.len(), scenario.flows.len(), scenario.run.window),
         ticks,
@@ -224,8 +233,9 @@ pub(super) fn run(
         metrics,
         gathered: Gathered::default(),
     };
-    let measured = control.phases(meeting.as_mut());
-    control.progress.end();
+    let measured = control.phases(meeting.as_mut(), sends, !quiet && !args.no_live);
+    // The terminal is given back.
+    control.live = None;
     let Phases { base, end, last, theirs, mut peer_lost } = match measured {
         Ok(phases) => phases,
         Err(e) => {
@@ -282,14 +292,14 @@ pub(super) fn run(
         series: None,
         cq_overflow: last.cq_overflow,
         peer_lost,
+        by_hand: std::mem::take(&mut control.hands.done),
     }
     .judged(scenario))
 }
 
 impl Control<'_> {
     /// Warm-up, measurement, drain.
-    fn phases(&mut self, mut meeting: Option<&mut Meeting<'_>>) -> Result<Phases> {
-        let sends = self.scenario.flows.iter().any(|f| self.scenario.ports[f.from].is_local());
+    fn phases(&mut self, mut meeting: Option<&mut Meeting<'_>>, sends: bool, live: bool) -> Result<Phases> {
         if let Some(m) = meeting.as_deref_mut() {
             m.barrier("ready")?;
         }
@@ -306,18 +316,24 @@ impl Control<'_> {
         for worker in &mut self.workers {
             worker.tell(Command::Start)?;
         }
+        if live {
+            self.live = Live::begin(self.scenario, self.workers.iter().map(|w| w.core));
+            self.progress.silent |= self.live.is_some();
+        }
         if warmup != Duration::ZERO {
-            self.wait(warmup, "warm-up", meeting.as_deref_mut(), sends)?;
+            self.enter("warm-up", Some(warmup));
+            self.wait(warmup, meeting.as_deref_mut(), sends)?;
             base = self.view()?;
             self.begin(base.at);
         }
         let mut view = base.clone();
         // A side that only receives goes on until the other one has ended.
         let end_at = self.scenario.run.duration.filter(|_| sends).map(|d| base.at + d);
+        self.phase = Phase { name: "measuring", since: base.at, total: end_at.map(|end| end.since(base.at)) };
         loop {
             let next = view.at + self.scenario.run.interval;
             let until = end_at.map_or(next, |end| next.min(end));
-            self.wait(until.since(self.clock.read()), "measuring", meeting.as_deref_mut(), sends)?;
+            self.wait(until.since(self.clock.read()), meeting.as_deref_mut(), sends)?;
             let now = self.view()?;
             self.note_interval(&base, &view, &now);
             view = now;
@@ -330,8 +346,10 @@ impl Control<'_> {
         for worker in &mut self.workers {
             worker.tell(Command::StopPosting)?;
         }
+        self.enter("drain", None);
         let mut latency = self.drain()?;
         // The other side may still send to us.
+        self.enter("waiting for the other side", None);
         let parted = meeting.as_deref_mut().map(|m| self.part(m)).transpose()?.flatten();
         // Packets that need no answer may still be on their way.
         let mut hold = longest_hold(self.scenario);
@@ -381,6 +399,25 @@ impl Control<'_> {
         );
     }
 
+    fn enter(&mut self, name: &'static str, total: Option<Duration>) {
+        self.phase = Phase { name, since: self.clock.read(), total };
+    }
+
+    /// Does what somebody at the keyboard wants, and shows how the run goes.
+    fn look(&mut self) -> Result<(), EnvironmentError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let (s, now) = (self.scenario, self.clock.read());
+        for key in live.typed() {
+            match key {
+                Key::Quit => self.signals.interrupt(),
+                key => self.hands.press(key, now, || live.rates(s)),
+            }
+        }
+        self.hands.tell(s, now, &mut self.workers)?;
+        live.show(s, &self.collector, &self.hands, self.phase, now);
+        Ok(())
+    }
+
     /// Whether there is nothing more to measure.
     fn is_over(&self, meeting: Option<&mut Meeting<'_>>, sends: bool) -> bool {
         let through = self.finished.load(Ordering::Acquire) >= self.workers.len();
@@ -389,7 +426,7 @@ impl Control<'_> {
     }
 
     /// Waits until the other side is through as well; why it is gone, if it is.
-    fn part(&self, meeting: &mut Meeting<'_>) -> Result<Option<String>> {
+    fn part(&mut self, meeting: &mut Meeting<'_>) -> Result<Option<String>> {
         if self.signals.interrupted() {
             return Ok(None);
         }
@@ -401,19 +438,14 @@ impl Control<'_> {
                 return Ok(None);
             }
             self.check_workers()?;
+            self.look()?;
             std::thread::sleep(NAP);
         }
         Ok(meeting.hear("drained").err().map(|e| e.to_string()))
     }
 
     /// Waits, but not when the run is over.
-    fn wait(
-        &mut self,
-        span: Duration,
-        phase: &'static str,
-        mut meeting: Option<&mut Meeting<'_>>,
-        sends: bool,
-    ) -> Result<()> {
+    fn wait(&mut self, span: Duration, mut meeting: Option<&mut Meeting<'_>>, sends: bool) -> Result<()> {
         let end = self.clock.read() + span;
         loop {
             let now = self.clock.read();
@@ -425,7 +457,7 @@ impl Control<'_> {
             if let Some(metrics) = &self.metrics {
                 metrics.serve();
             }
-            self.progress.at(phase, now.since(Instant::ZERO));
+            self.look()?;
             std::thread::sleep(NAP.min(end.since(now).into()));
         }
     }
@@ -449,6 +481,7 @@ impl Control<'_> {
                 break;
             }
             self.check_workers()?;
+            self.look()?;
             std::thread::sleep(NAP);
             let view = self.view()?;
             add_latency(&mut latency, &view);
@@ -493,6 +526,9 @@ impl Control<'_> {
     fn note_interval(&mut self, base: &View, before: &View, now: &View) {
         if let Some(metrics) = &mut self.metrics {
             metrics.set(self.scenario, before, now);
+        }
+        if let Some(live) = &mut self.live {
+            live.note_interval(before, now);
         }
         let span = now.at.since(before.at);
         let flows: Vec<(FlowStats, FlowStats, Latency)> = (0..self.scenario.flows.len())

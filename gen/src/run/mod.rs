@@ -3,8 +3,10 @@
 mod connect;
 pub(crate) mod control;
 mod environment;
+mod hands;
 mod judges;
 mod links;
+mod live;
 mod metrics;
 mod ports;
 pub(crate) mod progress;

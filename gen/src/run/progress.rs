@@ -1,11 +1,10 @@
-//! What is said while a run goes on: a line each interval, and a bar on a terminal.
+//! What is said while a run goes on: a line each interval and flow.
 
 use crate::config::Scenario;
 use crate::measure::{FlowStats, Latency};
 use crate::plan::Rates;
-use indicatif::{ProgressBar, ProgressStyle};
 use roce_engine::units::Duration;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{Write, stderr};
 
 /// More flows than that are summed up.
 const MANY: usize = 32;
@@ -13,34 +12,10 @@ const MANY: usize = 32;
 /// The voice of a run.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
-    silent: bool,
+    pub(crate) silent: bool,
 }
 
 impl Progress {
-    /// A bar where standard error is a terminal, else plain lines, else nothing.
-    pub(crate) fn new(quiet: bool, total: Option<Duration>) -> Progress {
-        let bar = (!quiet && stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(total.map_or(0, |t| t.as_nanos() / 1_000_000));
-            let template = match total {
-                Some(_) => "{elapsed_precise} [{wide_bar}] {percent}% {msg}",
-                None => "{elapsed_precise} {spinner} {msg}",
-            };
-            // The template is constant and legal.
-            bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()));
-            bar
-        });
-        Progress { bar, silent: quiet }
-    }
-
-    /// The run has come this far.
-    pub(crate) fn at(&self, phase: &'static str, elapsed: Duration) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(elapsed.as_nanos() / 1_000_000);
-            bar.set_message(phase);
-        }
-    }
-
     /// Says what happened in an interval.
     pub(crate) fn interval(
         &self,
@@ -83,18 +58,9 @@ impl Progress {
 
     /// Says a line.
     pub(crate) fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(line),
-            None if self.silent => {}
+        if !self.silent {
             // Nothing is left to do when standard error is gone.
-            None => drop(writeln!(stderr(), "{line}")),
-        }
-    }
-
-    /// Takes the bar away.
-    pub(crate) fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+            let _ = writeln!(stderr(), "{line}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Ctrl-C: the first ends the run in good order, the second at once.
 
+use super::live::give_back;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +19,17 @@ impl Signals {
         let counter = Arc::clone(&seen);
         ctrlc::set_handler(move || {
             if counter.fetch_add(1, Ordering::SeqCst) > 0 {
+                give_back();
                 std::process::exit(i32::from(INTERRUPTED));
             }
         })
         .context("cannot take over SIGINT")?;
         Ok(Signals(seen))
+    }
+
+    /// Ends the run as one Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        self.0.fetch_max(1, Ordering::SeqCst);
     }
 
     /// Whether the run is to end.

@@ -59,7 +59,6 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
     no_machines(scenario)?;
     let built = build(scenario)?;
     let hosts = built.hosts.len();
-    let progress = Progress::new(quiet, scenario.run.duration.map(|d| d + warmup(scenario)));
     let named = fabric::named(scenario, &built);
     let sampler = Sampler::new(scenario, &built, &named);
     let mut sim = Simulation {
@@ -76,14 +75,13 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
         collector: Collector::new(hosts, scenario.flows.len(), scenario.run.window),
         table: None,
         gathered: Gathered::default(),
-        progress,
+        progress: Progress { silent: quiet },
     };
     if let Some(dir) = out {
         let table = Intervals::create(dir).map_err(|e| EnvironmentError(format!("--out: {e}")))?;
         sim.table = Some(table);
     }
     let (base, end, last) = sim.phases()?;
-    sim.progress.end();
     if let Some(table) = sim.table.take() {
         table.close().map_err(|e| EnvironmentError(format!("cannot write intervals.csv: {e}")))?;
     }
@@ -115,6 +113,7 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
         series: sim.sampler.map(Sampler::end),
         cq_overflow: last.cq_overflow,
         peer_lost: None,
+        by_hand: Vec::new(),
     }
     .judged(scenario))
 }

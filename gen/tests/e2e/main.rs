@@ -10,6 +10,7 @@ mod common;
 mod configs;
 mod connect;
 mod counts;
+mod live;
 mod output;
 mod peers;
 mod refusals;

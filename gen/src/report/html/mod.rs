@@ -123,6 +123,8 @@ fn callouts(out: &mut String, result: &Value) {
         }
     };
     said("fail", "Why it failed", &words(result, "/reasons"));
+    let by_hand: Vec<String> = result.get("by_hand").iter().map(|b| word(b, "/text").to_owned()).collect();
+    said("limit", "What somebody did at the keyboard", &by_hand);
     let limits = list(result, "/limits");
     let limits: Vec<String> = limits
         .iter()
