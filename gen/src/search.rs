@@ -75,10 +75,17 @@ impl FromStr for RateText {
 pub struct Search {
     /// `rocegen-search-1`.
     pub schema: &'static str,
+    /// The scenario file.
+    pub scenario: String,
+    /// `run` or `sim`.
+    pub mode: &'static str,
     /// The flow that was paced.
     pub flow: String,
     /// What had to hold.
     pub until: String,
+    /// The bound of the latency, where that is what had to hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
     /// The unit of rates.
     pub unit: String,
     /// The highest rate that held; `null` where none did.
@@ -98,6 +105,9 @@ pub struct Trial {
     pub got: Option<f64>,
     /// Packets and messages lost, sent again, or failed.
     pub lost: u64,
+    /// Where its report is, below the folder of the search; left out where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Its figures.
     pub figures: Figures,
     /// Whether the rate does.
@@ -143,8 +153,14 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
     let mode = if args.sim { Mode::Sim } else { Mode::Run };
     let mut search = Search {
         schema: "rocegen-search-1",
+        scenario: args.scenario.file.display().to_string(),
+        mode: mode.word(),
         flow: flow.clone(),
         until: args.until.to_string(),
+        bound_ns: match args.until {
+            Until::Loss => None,
+            Until::Latency(_, bound) => Some(bound.as_nanos()),
+        },
         unit: low.unit.clone(),
         found: None,
         failed: None,
@@ -152,13 +168,14 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
     };
     let trial = |number: usize, x: f64| -> Result<Option<Trial>> {
         let changes = with(&changes, change(x));
-        let out = args.out.as_ref().map(|dir| dir.join(format!("{number:02}")));
+        let folder = args.out.is_some().then(|| format!("{number:02}"));
+        let out = args.out.as_ref().zip(folder.as_ref()).map(|(dir, name)| dir.join(name));
         let child = Child { mode, file: &args.scenario.file, changes: &changes, out: out.as_deref() };
         let ended = child.run();
         if signals.interrupted() {
             return Ok(None);
         }
-        let trial = judge(&ended?, &flow, x, (&low.unit, layer), args.until);
+        let trial = Trial { folder, ..judge(&ended?, &flow, x, (&low.unit, layer), args.until) };
         if !quiet {
             print_progress(&line(&trial, &low.unit));
         }
@@ -189,9 +206,14 @@ pub fn search(args: &SearchArgs, quiet: bool) -> Result<ExitCode> {
     }
     let json = serde_json::to_string_pretty(&search)? + "\n";
     if let Some(dir) = &args.out {
-        let path = dir.join("search.json");
-        fs::write(&path, &json)
-            .map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))?;
+        let page = html::search_page(&serde_json::to_value(&search)?, &scenario.text);
+        for (name, text) in
+            [("search.json", &json), ("report.html", &page), ("scenario.toml", &scenario.text)]
+        {
+            let path = dir.join(name);
+            fs::write(&path, text)
+                .map_err(|e| EnvironmentError(format!("cannot write {}: {e}", path.display())))?;
+        }
     }
     if let Some(e) = broken {
         return Err(e);
@@ -271,7 +293,7 @@ fn judge(result: &Value, flow: &str, asked: f64, (unit, layer): (&str, Layer), u
         }
         (Until::Loss, _) => None,
     };
-    Trial { asked, got, lost, figures, holds: why.is_none(), why }
+    Trial { asked, got, lost, folder: None, figures, holds: why.is_none(), why }
 }
 
 /// Where a flow has a latency.
@@ -401,6 +423,9 @@ mod tests {
     fn bisect(limit: f64, low: f64, high: f64) -> (Search, Vec<f64>) {
         let mut search = Search {
             schema: "",
+            scenario: String::new(),
+            mode: "sim",
+            bound_ns: None,
             flow: String::new(),
             until: String::new(),
             unit: "%".into(),

@@ -39,6 +39,46 @@ fn the_rate_of_the_link_is_found() {
     assert_eq!((first["asked"].as_f64(), first["holds"].as_bool()), (Some(100.0), Some(false)));
 }
 
+/// What `--out` leaves: the page, what it is made of, and the reports of the trials that it leads to.
+#[test]
+fn the_page_of_a_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let search = [
+        "search",
+        "--sim",
+        "--trial=300us",
+        "--resolution=10",
+        "--until=p99<30us",
+        "--min=100kmsg/s",
+        "--max=3000kmsg/s",
+        "--quiet",
+        "--out",
+        out,
+    ];
+    let ended = rocegen(&[&search[..], &SLOW[..]].concat());
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    let kept: Value = serde_json::from_str(&read("search.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&rocegen(&["schema", "search"]).stdout).unwrap();
+    let wrong: Vec<_> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(&kept).map(|e| e.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_eq!((kept["mode"].as_str(), kept["bound_ns"].as_u64()), (Some("sim"), Some(30_000)));
+    let page = read("report.html");
+    assert!(page.contains("below 30us") && page.contains("bound 30"), "what had to hold");
+    for trial in kept["trials"].as_array().unwrap() {
+        let report = format!("{}/report.html", trial["folder"].as_str().unwrap());
+        assert!(page.contains(&report) && !read(&report).is_empty(), "{report}");
+    }
+    assert!(page.matches("<figure").count() >= 3, "{page}");
+    std::fs::remove_file(folder.path().join("report.html")).unwrap();
+    assert_eq!(rocegen(&["report", out]).status.code(), Some(0));
+    assert_eq!(read("report.html"), page, "made again it is the same");
+}
+
 #[test]
 fn what_is_wrong_is_said_before_the_first_trial() {
     let wrong = |more: &[&str], want: &str| {

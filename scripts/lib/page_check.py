@@ -35,7 +35,7 @@ const shown=[...d.querySelectorAll("figure.chart")].map(g=>[...g.querySelectorAl
  .filter(s=>v.getComputedStyle(s).display!=="none"));
 o.figures=shown.length;o.two=shown.filter(s=>s.length!==1).length;
 o.empty=shown.filter(s=>{const r=s[0].getBoundingClientRect();
- return r.width<200||r.height<60||!s[0].querySelector("path.l,path.b,path.s,circle.p")}).length;
+ return r.width<200||r.height<(s[0].dataset.box?60:30)||!s[0].querySelector("path.l,path.b,path.s,circle.p")}).length;
 o.broken=/NaN|undefined|Infinity/.test(d.body.innerHTML.replace(/<script[\\s\\S]*?<\\/script>/g,""));
 let tips=0,asked=0;for(const s of shown.flat()){if(!s.dataset.box)continue;asked++;const r=s.getBoundingClientRect();
  s.dispatchEvent(new v.PointerEvent("pointermove",{clientX:r.left+r.width/2,clientY:r.top+r.height/2,bubbles:true}));

@@ -78,7 +78,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ping an rping server of another machine
     Rping(RpingArgs),
-    /// Print the JSON Schema of a scenario, a result or a sweep
+    /// Print the JSON Schema of a scenario, a result, a sweep or a search
     Schema(SchemaArgs),
     /// Print what a shell needs to complete options of rocegen
     Completions(CompletionsArgs),
@@ -116,7 +116,7 @@ pub struct SearchArgs {
     /// Print one JSON object, and nothing else, on standard output
     #[arg(long)]
     pub json: bool,
-    /// Write search.json, and what --out of each trial writes, to this directory
+    /// Write report.html, search.json, and what --out of each trial writes, to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -139,7 +139,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// `rocegen report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArgs {
-    /// A result.json, a sweep.json, or the folder that --out wrote
+    /// A result.json, sweep.json or search.json, or the folder that --out wrote
     pub a: PathBuf,
     /// Another one, to set beside it
     pub b: Option<PathBuf>,
@@ -164,6 +164,8 @@ pub enum SchemaOf {
     Result,
     /// What --sweep with --json prints, and sweep.json.
     Sweep,
+    /// What search with --json prints, and search.json.
+    Search,
 }
 
 /// `rocegen completions`.

@@ -4,6 +4,7 @@ use super::{Cli, CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 use crate::config::reference::scenario_schema;
 use crate::config::{Place, ScenarioError};
 use crate::report::RunResult;
+use crate::search::Search;
 use crate::sweep::Sweep;
 use anyhow::Result;
 use clap::CommandFactory;
@@ -17,6 +18,7 @@ pub fn schema(args: &SchemaArgs) -> Result<String> {
         SchemaOf::Scenario => scenario_schema(),
         SchemaOf::Result => settings.into_generator().into_root_schema_for::<RunResult>().into(),
         SchemaOf::Sweep => settings.into_generator().into_root_schema_for::<Sweep>().into(),
+        SchemaOf::Search => settings.into_generator().into_root_schema_for::<Search>().into(),
     };
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }

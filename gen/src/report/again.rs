@@ -10,19 +10,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a path leads to: a result, or a sweep, and the folder that it is in.
+/// What a path leads to: a result, a sweep or a search, and the folder that it is in.
 fn load(path: &Path) -> Result<(Value, PathBuf), EnvironmentError> {
     let file = match path.is_dir() {
-        true => ["result.json", "sweep.json"].map(|n| path.join(n)).into_iter().find(|f| f.exists()),
+        true => ["result.json", "sweep.json", "search.json"]
+            .map(|n| path.join(n))
+            .into_iter()
+            .find(|f| f.exists()),
         false => Some(path.to_owned()),
     };
     let wrong = |what: String| EnvironmentError(format!("{}: {what}", path.display()));
-    let file = file.ok_or_else(|| wrong("no result.json and no sweep.json in there".to_owned()))?;
+    let file = file.ok_or_else(|| wrong("no result.json, sweep.json or search.json in there".to_owned()))?;
     let text = fs::read_to_string(&file).map_err(|e| wrong(e.to_string()))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| wrong(format!("no JSON: {e}")))?;
     let schema = html::word(&value, "/schema");
-    if !matches!(schema, "rocegen-result-1" | "rocegen-sweep-1") {
-        return Err(wrong("neither a result nor a sweep of rocegen".to_owned()));
+    if !matches!(schema, "rocegen-result-1" | "rocegen-sweep-1" | "rocegen-search-1") {
+        return Err(wrong("no result, sweep or search of rocegen".to_owned()));
     }
     Ok((value, file.parent().unwrap_or(Path::new(".")).to_owned()))
 }
@@ -44,6 +47,7 @@ pub fn report(args: &ReportArgs) -> Result<ExitCode> {
         let scenario = fs::read_to_string(folder.join("scenario.toml")).unwrap_or_default();
         let page = match html::word(&a, "/schema") {
             "rocegen-sweep-1" => html::sweep_page(&a, &scenario),
+            "rocegen-search-1" => html::search_page(&a, &scenario),
             _ => html::page(&a, &scenario),
         };
         let path = put(args.out.as_deref().unwrap_or(&folder), &page)?;

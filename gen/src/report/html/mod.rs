@@ -5,11 +5,13 @@
 mod chart;
 mod compare;
 mod pictures;
+mod search;
 mod sweep;
 mod tables;
 mod text;
 
 pub use compare::compare_page;
+pub use search::search_page;
 use serde_json::Value;
 use std::fmt::Write;
 pub use sweep::{sweep_page, sweep_picture};
