@@ -34,7 +34,7 @@ fn recorded(name: &str) -> Vec<Vec<u8>> {
 #[test]
 fn messages_of_linux_are_read_and_written_byte_for_byte() {
     let mut seen = Vec::new();
-    for file in ["cm_rping", "cm_ucmatose", "cm_write_2501", "cm_read_2501", "cm_reject"] {
+    for file in ["cm_rping", "cm_ucmatose", "cm_write_2501", "cm_read_2501", "cm_reject", "cm_udaddy"] {
         for bytes in recorded(file) {
             let mad = Mad::parse(&bytes).unwrap();
             let message = Message::of(&mad).unwrap();
@@ -52,9 +52,17 @@ fn messages_of_linux_are_read_and_written_byte_for_byte() {
                 assert_eq!((req.transport, req.mtu, req.pkey), (Service::Rc, Mtu::B1024, 0xFFFF));
                 assert!(req.service.port_in(PortSpace::Tcp).is_some());
             }
+            if let Message::SidrReq(req) = message {
+                let header = CmaHeader::parse(req.private.first_chunk().unwrap()).unwrap();
+                assert_eq!(header.dst.to_string(), "198.18.0.9");
+                assert_eq!((req.service, req.pkey), (ServiceId::new(PortSpace::Udp, 7174), 0xFFFF));
+            }
+            if let Message::SidrRep(rep) = message {
+                assert_eq!((rep.status, rep.qkey, rep.qpn.get()), (SidrStatus::Valid, 0x0123_4567, 0x1F));
+            }
         }
     }
-    for attribute in [0x10, 0x12, 0x13, 0x14, 0x15, 0x16] {
+    for attribute in [0x10, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18] {
         assert!(seen.contains(&attribute), "{attribute:#x}");
     }
 }

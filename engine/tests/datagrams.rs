@@ -115,6 +115,18 @@ fn over_ipv6_the_whole_header_is_kept() {
     assert_eq!(b.done.completions[0].byte_len, 40);
 }
 
+/// A handle may lead elsewhere later.
+#[test]
+fn a_handle_is_changed() {
+    let (mut a, ah, _) = pair(0);
+    assert!(a.qp.modify_ah(ah, &route(1, 9)));
+    let sent = frame(&mut a, 1, to(ah, QKEY), 4);
+    let p = classify(&sent).unwrap();
+    assert!(p.verify_icrc());
+    assert_eq!(p.dst(), route(1, 9).dst);
+    assert!(!ud(1).qp.modify_ah(ah, &route(2, 1)), "there is no such handle");
+}
+
 /// One queue pair speaks to many: each request names its host and queue pair.
 #[test]
 fn every_request_has_its_own_address() {

@@ -7,7 +7,7 @@
 //! posts and checks messages on the workers, [`measure`] is what they count, [`report`] what is said
 //! in the end.  [`sim`] runs it in virtual time instead, [`sweep`] many times with other
 //! values, [`search`] until it knows which rate still holds.  [`station`] is a port for what
-//! talks to programs that are not rocegen: [`perftest`], [`rping`], [`serve`].  [`cli`] holds the command line.
+//! talks to programs that are not rocegen: [`perftest`], [`rping`], [`ucmatose`], [`udaddy`], [`serve`].  [`cli`] holds the command line.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -26,4 +26,6 @@ pub mod serve;
 pub mod sim;
 pub mod station;
 pub mod sweep;
+pub mod ucmatose;
+pub mod udaddy;
 pub mod workload;

@@ -13,6 +13,8 @@ use roce_gen::run;
 use roce_gen::search;
 use roce_gen::serve;
 use roce_gen::sim;
+use roce_gen::ucmatose;
+use roce_gen::udaddy;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -51,6 +53,8 @@ fn dispatch(command: Command, level: LevelFilter) -> Result<ExitCode> {
         Command::Perftest(args) => perftest::perftest(&PerftestArgs::of(args.words)),
         Command::Serve(args) => serve::serve(&args),
         Command::Rping(args) => rping::rping(&args),
+        Command::Ucmatose(args) => ucmatose::ucmatose(&args),
+        Command::Udaddy(args) => udaddy::udaddy(&args),
         Command::Ports(args) => {
             print(&run::list_ports(&args, level >= LevelFilter::Debug)?)?;
             Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use clap::Parser;
-use roce_engine::cm::{CommId, Event, RejReason};
+use roce_engine::cm::{CommId, RejReason};
 use roce_engine::io::MonotonicClock;
 use roce_engine::io::mem::{self, MemPort};
 use roce_engine::net::{Host, HostConfig};
@@ -16,6 +16,7 @@ use roce_gen::perftest::{self, PerftestArgs};
 use roce_gen::rping::{self, RpingArgs};
 use roce_gen::serve::{Limits, Ports, Server};
 use roce_gen::station::{Call, Manager, QpShape, Station};
+use roce_gen::{ucmatose, udaddy};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ const LIMITS: Limits = Limits {
     qp_rate: None,
     idle: Duration::from_secs(3),
 };
-const PORTS: Ports = Ports { perftest: 18515, rping: 7174, ucmatose: 7471 };
+const PORTS: Ports = Ports { perftest: 18515, rping: 7174, ucmatose: 7471, udaddy: 7174 };
 
 fn station(port: MemPort, n: u8) -> MemStation {
     let config = EndpointConfig { workers: 1, secret: 77 * u64::from(n), ..EndpointConfig::default() };
@@ -190,27 +191,52 @@ fn pings_come_back_over_both_versions_of_ip() {
     });
 }
 
+#[test]
+fn messages_and_datagrams_are_exchanged() {
+    let server = |line: &str| {
+        let line = format!("rocegen {line} -d net_null0 --ip 198.18.0.2/24");
+        Cli::try_parse_from(line.split_whitespace()).unwrap().command
+    };
+    served(LIMITS, |station, _, peers| {
+        for line in ["ucmatose 198.18.0.1", "ucmatose 2001:2::1 -c 3"] {
+            let Command::Ucmatose(args) = server(line) else { panic!() };
+            ucmatose::run(station, &args).unwrap();
+            until(station, "it is gone", |_| peers.load(Ordering::Acquire) == 0);
+        }
+        let udaddy = |station: &mut MemStation, line: &str| {
+            let Command::Udaddy(args) = server(line) else { panic!() };
+            udaddy::run(station, &args).map_err(|e| e.to_string())
+        };
+        for line in
+            ["udaddy 198.18.0.1", "udaddy 2001:2::1 -C 200 -S 4096 -m 4096", "udaddy 198.18.0.1 -C 100 -S 1"]
+        {
+            udaddy(station, line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        }
+        let error = udaddy(station, "udaddy 198.18.0.1 -p 9999").unwrap_err();
+        assert_eq!(error, "198.18.0.1: nobody listens on port 9999 for datagrams");
+        let error = udaddy(station, "udaddy 198.18.0.1 -S 1025").unwrap_err();
+        assert_eq!(error, "198.18.0.1: a datagram is one packet: -S 1025 is more than -m 1024");
+        let Command::Ucmatose(args) = server("ucmatose 198.18.0.1 -p 9999") else { panic!() };
+        let error = ucmatose::run(station, &args).unwrap_err().to_string();
+        assert_eq!(error, "198.18.0.1: refused: nobody listens on this service (reason 8)");
+        let Command::Ucmatose(args) = server("ucmatose 198.18.0.1 -S 99") else { panic!() };
+        let error = ucmatose::run(station, &args).unwrap_err().to_string();
+        assert!(error.starts_with("198.18.0.1: a request ended with LOC_LEN_ERR"), "{error}");
+    });
+}
+
 /// Calls a port; the connection.
 fn call(station: &mut MemStation, manager: &mut Manager, port: u16) -> Result<CommId, RejReason> {
     let shape = QpShape { pd: Pd(9), sends: 4, receives: 4, window: 64 };
     let qpn = station.create_qp(&shape).unwrap();
     let to = "198.18.0.1".parse().unwrap();
     let call = Call { to, port, qpn, rd_atomic: [0, 0], mtu: Mtu::B1024 };
-    let (id, psn) = manager.call(station, &call).unwrap();
-    loop {
-        station.idle_turn();
-        match manager.pump(station) {
-            Some(Event::Replied { rep, .. }) => {
-                manager.complete(station, (id, &call, psn), &rep).unwrap();
-                let _ = manager.pump(station);
-                station.turn();
-                return Ok(id);
-            }
-            Some(Event::Refused { id: refused, reason }) if refused == id => return Err(reason),
-            // Those that were silent are parted with meanwhile.
-            _ => {}
-        }
-    }
+    let answer = manager.dial(station, &call, Duration::from_secs(20)).unwrap()?;
+    answer.link(station).unwrap();
+    manager.ready(answer.id).unwrap();
+    let _ = manager.pump(station);
+    station.turn();
+    Ok(answer.id)
 }
 
 #[test]

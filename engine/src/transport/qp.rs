@@ -427,13 +427,26 @@ impl QueuePair {
     /// Makes an address handle of a datagram queue pair that has left RESET: for packets along
     /// `route`.  It lives until the queue pair goes back there.  `None` for other queue pairs.
     pub fn create_ah(&mut self, route: &Route) -> Option<Ah> {
-        let conn = self.conn.as_mut().filter(|_| self.ty == QpType::Ud)?;
+        let template = self.template_to(route)?;
+        Some(self.conn.as_mut()?.datagrams.as_mut()?.add(template))
+    }
+
+    /// Makes an address handle lead elsewhere; whether there is such a one.
+    pub fn modify_ah(&mut self, ah: Ah, route: &Route) -> bool {
+        let Some(template) = self.template_to(route) else { return false };
+        let datagrams = self.conn.as_mut().and_then(|conn| conn.datagrams.as_mut());
+        datagrams.is_some_and(|datagrams| datagrams.set(ah, template))
+    }
+
+    /// The headers of datagrams to a host; `None` on a connection.
+    fn template_to(&self, route: &Route) -> Option<Template> {
+        let conn = self.conn.as_ref().filter(|_| self.ty == QpType::Ud)?;
         let template = if self.rocev1 { Template::rocev1 } else { Template::new };
         let mut template = template(route, self.pkey, Qpn::new(0));
         if conn.template.is_hollow() {
             template.set_hollow();
         }
-        Some(conn.datagrams.as_mut()?.add(template))
+        Some(template)
     }
 
     /// Queues a send request.

@@ -29,6 +29,17 @@ impl Datagrams {
         Ah(self.handles.len() as u32 - 1)
     }
 
+    /// Makes a handle lead elsewhere; whether there is such a one.
+    pub(super) fn set(&mut self, ah: Ah, template: Template) -> bool {
+        match self.handles.get_mut(ah.0 as usize) {
+            Some(handle) => {
+                *handle = template;
+                true
+            }
+            None => false,
+        }
+    }
+
     pub(super) fn has(&self, ah: Ah) -> bool {
         (ah.0 as usize) < self.handles.len()
     }

@@ -9,6 +9,8 @@ use crate::rping::RpingArgs;
 use crate::search::{RateText, Until};
 use crate::serve::ServeArgs;
 use crate::sweep::SweepArgs;
+use crate::ucmatose::UcmatoseArgs;
+use crate::udaddy::UdaddyArgs;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use log::LevelFilter;
 use roce_engine::units::Duration;
@@ -74,10 +76,14 @@ pub enum Command {
     /// Measure against a perftest program (ib_write_bw and its kin) of another machine
     #[command(disable_help_flag = true)]
     Perftest(Words),
-    /// Answer perftest, rping and ucmatose of other machines, any number at once
+    /// Answer perftest, rping, ucmatose and udaddy of other machines, any number at once
     Serve(ServeArgs),
     /// Ping an rping server of another machine
     Rping(RpingArgs),
+    /// Exchange messages with a ucmatose server of another machine
+    Ucmatose(UcmatoseArgs),
+    /// Exchange datagrams with a udaddy server of another machine
+    Udaddy(UdaddyArgs),
     /// Print the JSON Schema of a scenario, a result, a sweep or a search
     Schema(SchemaArgs),
     /// Print what a shell needs to complete options of rocegen

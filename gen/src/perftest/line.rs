@@ -3,9 +3,9 @@
 
 use super::table::Row;
 use super::wire;
-use super::words::{Answer, Words};
+use super::words::Words;
 use crate::run::EnvironmentError;
-use crate::station::Station;
+use crate::station::{Answer, Station};
 use roce_engine::io::{Clock, PacketIo};
 use roce_engine::units::{Duration, Instant, Mtu};
 use std::io::{ErrorKind, Read, Write};

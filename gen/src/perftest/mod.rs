@@ -16,7 +16,6 @@ pub use line::Line;
 pub use options::{AtomicKind, Operation, PerftestArgs, Tool};
 pub use session::{Outcome, run};
 pub use table::{Micros, Row};
-pub use words::Answer;
 
 use crate::report::print;
 use crate::run::signal::Signals;

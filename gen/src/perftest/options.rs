@@ -1,6 +1,6 @@
 //! The command line of `rocegen perftest`: perftest's own options, as far as they matter here.
 
-use crate::station::StationArgs;
+use crate::station::{StationArgs, parse_mtu};
 use clap::{Parser, ValueEnum};
 use roce_engine::units::Mtu;
 use std::ffi::OsString;
@@ -198,9 +198,4 @@ impl PerftestArgs {
             Operation::Write | Operation::Send => 1,
         }
     }
-}
-
-fn parse_mtu(text: &str) -> Result<Mtu, String> {
-    let mtu = text.parse().ok().and_then(Mtu::from_bytes);
-    mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
 }

@@ -1,10 +1,10 @@
 //! The exchange of `-R`: SENDs on a connection of the connection manager's.
 
 use crate::run::EnvironmentError;
-use crate::station::{Call, Manager, QpShape, Station};
-use roce_engine::cm::{CommId, Event, RejReason, Rep};
+use crate::station::{Answer, Call, Manager, QpShape, Station};
+use roce_engine::cm::{CommId, Event, RejReason};
 use roce_engine::io::{Clock, PacketIo};
-use roce_engine::units::{Duration, Mtu, Psn, Qpn};
+use roce_engine::units::{Duration, Mtu, Qpn};
 use roce_engine::verbs::{
     CompletionStatus, CqEntry, MemoryRegion, Pd, QpEvent, RecvWr, SendFlags, SendOp, SendWr, Sge, WcOpcode,
 };
@@ -38,27 +38,6 @@ pub(super) struct Words {
     control: CommId,
     data: Vec<CommId>,
     patience: Duration,
-}
-
-/// A call that was accepted.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    id: CommId,
-    call: Call,
-    /// The PSN at which the server was told to begin.
-    pub psn: Psn,
-    /// What the server says.
-    pub rep: Box<Rep>,
-}
-
-impl Answer {
-    /// Connects the queue pair.
-    ///
-    /// # Errors
-    /// The answer does not fit.
-    pub fn link<I: PacketIo, C: Clock>(&self, station: &mut Station<I, C>) -> Result<(), EnvironmentError> {
-        Manager::link(station, (&self.call, self.psn), &self.rep)
-    }
 }
 
 impl Words {
@@ -196,33 +175,18 @@ fn connect<I: PacketIo, C: Clock>(
     call: &Call,
     patience: Duration,
 ) -> Result<Answer, EnvironmentError> {
-    let fail = |e: String| EnvironmentError(format!("{}: {e}", call.to));
     for left in (0..TRIES).rev() {
-        let (id, psn) = manager.call(station, call)?;
-        let end = station.now() + patience;
-        loop {
-            match manager.pump(station) {
-                Some(Event::Replied { id: replied, rep }) if replied == id => {
-                    return Ok(Answer { id, call: *call, psn, rep });
-                }
-                Some(Event::Refused { id: refused, reason }) if refused == id => {
-                    if reason != RejReason::INVALID_SERVICE_ID || left == 0 {
-                        return Err(fail(format!("refused: {reason}")));
-                    }
-                    break;
-                }
-                Some(Event::TimedOut { id: late }) if late == id => return Err(fail("no answer".into())),
-                _ if station.is_interrupted() => return Err(fail("interrupted".into())),
-                _ if station.idle_turn() >= end => return Err(fail(format!("no answer for {patience}"))),
-                _ => {}
-            }
+        match manager.dial(station, call, patience)? {
+            Ok(answer) => return Ok(answer),
+            Err(reason) if reason == RejReason::INVALID_SERVICE_ID && left != 0 => {}
+            Err(reason) => return Err(EnvironmentError(format!("{}: refused: {reason}", call.to))),
         }
         let again = station.now() + APART;
         while station.idle_turn() < again {
             let _ = manager.pump(station);
         }
     }
-    Err(fail("nobody listens".into()))
+    Err(EnvironmentError(format!("{}: nobody listens", call.to)))
 }
 
 fn post_recv<I: PacketIo, C: Clock>(

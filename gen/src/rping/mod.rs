@@ -6,7 +6,7 @@
 use crate::report::print;
 use crate::run::EnvironmentError;
 use crate::run::signal::Signals;
-use crate::station::{self, Call, Manager, QpShape, Station, StationArgs};
+use crate::station::{self, Call, Manager, QpShape, Station, StationArgs, parse_mtu};
 use anyhow::Result;
 use clap::Args;
 use roce_engine::cm::Event;
@@ -55,6 +55,7 @@ pub fn rping(args: &RpingArgs) -> Result<ExitCode> {
     let signals = Signals::install()?;
     let give_up = || signals.interrupted();
     let mut opened = station::open(&args.station, &give_up)?;
+    opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args, &give_up);
     opened.close()?;
     let pings = outcome?;
@@ -77,19 +78,15 @@ pub fn run<I: PacketIo, C: Clock>(
     let call = Call { to: args.address, port: args.port, qpn, rd_atomic: [1, 1], mtu: args.mtu };
     let mut client = Client { station, manager: &mut manager, region, qpn, size: args.size, give_up };
     client.post_recv()?;
-    let (id, psn) = client.manager.call(client.station, &call)?;
-    match client.event()? {
-        Event::Replied { rep, .. } => client.manager.complete(client.station, (id, &call, psn), &rep)?,
-        Event::Refused { reason, .. } => {
-            return Err(EnvironmentError(format!("{}: refused: {reason}", args.address)));
-        }
-        other => return Err(EnvironmentError(format!("{}: no answer: {other:?}", args.address))),
-    }
+    let answer = client.manager.dial(client.station, &call, PATIENCE)?;
+    let answer = answer.map_err(|e| EnvironmentError(format!("{}: refused: {e}", args.address)))?;
+    answer.link(client.station)?;
+    client.manager.ready(answer.id)?;
     for n in 0..args.count {
         client.ping(n)?;
     }
     let now = client.station.now();
-    client.manager.agent().disconnect(now, id).map_err(|e| EnvironmentError(e.to_string()))?;
+    client.manager.agent().disconnect(now, answer.id).map_err(|e| EnvironmentError(e.to_string()))?;
     client.event()?;
     Ok(args.count)
 }
@@ -206,11 +203,6 @@ fn pattern(n: u64, size: u32) -> Vec<u8> {
     data.truncate(size as usize - 1);
     data.push(0);
     data
-}
-
-fn parse_mtu(text: &str) -> Result<Mtu, String> {
-    let mtu = text.parse().ok().and_then(Mtu::from_bytes);
-    mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! `rocegen serve`: answers peers as long as it runs, any number of them at once.
 //!
 //! A peer comes over TCP (perftest) or by the connection manager (perftest `-R`, rping, ucmatose), is
-//! granted queue pairs and memory within limits, and everything is taken back when it goes or dies.
+//! granted queue pairs and memory within limits, and everything is taken back when it goes or dies.  For udaddy,
+//! which has no connections, there is one queue pair for all.
 
 mod apps;
 mod client;
+mod datagrams;
 mod grants;
 mod server;
 
@@ -38,6 +40,9 @@ pub struct ServeArgs {
     /// Port of ucmatose; 0 for none
     #[arg(long, value_name = "PORT", default_value_t = 7471)]
     pub ucmatose: u16,
+    /// Port of udaddy, for datagrams; 0 for none
+    #[arg(long, value_name = "PORT", default_value_t = 7174)]
+    pub udaddy: u16,
     /// The most queue pairs of all peers together
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub max_qps: usize,
@@ -84,6 +89,8 @@ pub struct Ports {
     pub rping: u16,
     /// ucmatose.
     pub ucmatose: u16,
+    /// udaddy, of those for datagrams.
+    pub udaddy: u16,
 }
 
 /// Serves until a signal comes or the time is over.
@@ -102,7 +109,8 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode> {
         qp_rate: args.qp_rate,
         idle: args.idle,
     };
-    let ports = Ports { perftest: args.perftest, rping: args.rping, ucmatose: args.ucmatose };
+    let ports =
+        Ports { perftest: args.perftest, rping: args.rping, ucmatose: args.ucmatose, udaddy: args.udaddy };
     let end = args.duration.map(|d| opened.station.now() + d);
     let mut server = Server::new(&mut opened.station, limits, ports);
     if args.perftest != 0 {

@@ -2,11 +2,14 @@
 
 use super::apps::{App, Next, Rping};
 use super::client::Client;
+use super::datagrams::Datagrams;
 use super::grants::{GrantId, Grants, post_recv};
 use super::{Limits, Ports, say};
 use crate::run::EnvironmentError;
 use crate::station::{Manager, Station};
-use roce_engine::cm::{CommId, Event, Peer, PortSpace, RejReason, Req, Service, SidrRep, SidrStatus};
+use roce_engine::cm::{
+    CommId, Event, Peer, PortSpace, RejReason, Req, Service, SidrRep, SidrReq, SidrStatus,
+};
 use roce_engine::io::{Clock, PacketIo};
 use roce_engine::units::{Duration, Instant, Mtu, Qpn};
 use roce_engine::verbs::{Completion, CompletionStatus, CqEntry, QpEvent, WcOpcode};
@@ -42,6 +45,7 @@ pub struct Server<'a, I: PacketIo, C> {
     listener: Option<TcpListener>,
     clients: Vec<Client>,
     conns: HashMap<Qpn, Conn>,
+    datagrams: Datagrams,
     looked: Instant,
     called: Instant,
 }
@@ -62,6 +66,7 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
             listener: None,
             clients: Vec::new(),
             conns: HashMap::new(),
+            datagrams: Datagrams::default(),
             looked: Instant::ZERO,
             called: Instant::ZERO,
         }
@@ -129,12 +134,15 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
         }
         let totals = &self.grants.totals;
         say(&format!(
-            "served {} peers: {} bytes taken, {} bytes sent, {} READs, {} atomics; {} of {} frames dropped",
+            "served {} peers: {} bytes taken, {} bytes sent, {} READs, {} atomics; {} datagrams sent back, {} not; {} of {} \
+             frames dropped",
             self.grants.served,
             totals.rx_payload_bytes,
             totals.tx_payload_bytes,
             totals.rx_read_requests,
             totals.rx_atomic_requests,
+            self.datagrams.answered,
+            self.datagrams.strange,
             self.station.counters().dropped_total(),
             self.station.counters().rx_packets,
         ));
@@ -186,19 +194,32 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
             Event::Disconnected { id, .. } => self.drop_conn(id, "gone"),
             Event::TimedOut { id } => self.drop_conn(id, "never ready"),
             Event::Refused { id, reason } => self.drop_conn(id, reason.text()),
-            Event::SidrRequested { from, tid, req } => {
-                let rep = SidrRep {
-                    request_id: req.request_id,
-                    status: SidrStatus::ServiceNotSupported,
-                    qpn: Qpn::new(0),
-                    service: req.service,
-                    qkey: 0,
-                };
-                self.manager.agent().reply_sidr(from, tid, rep);
-            }
+            Event::SidrRequested { from, tid, req } => self.on_sidr(from, tid, &req),
             // This side calls nobody.
             Event::Replied { .. } | Event::SidrReplied { .. } => {}
         }
+    }
+
+    /// Tells a peer the queue pair of the datagram service, or why not.
+    fn on_sidr(&mut self, from: Peer, tid: u64, req: &SidrReq) {
+        let port = req.service.port_in(PortSpace::Udp).filter(|p| *p != 0);
+        let granted = match port {
+            Some(port) if port == self.ports.udaddy => self.datagrams.ask(self.station, from),
+            _ => Err(SidrStatus::ServiceNotSupported),
+        };
+        let peer = from.gid.to_ip();
+        let (status, (qpn, qkey)) = match granted {
+            Ok(granted) => {
+                say(&format!("{peer} udaddy: told queue pair {}", granted.0));
+                (SidrStatus::Valid, granted)
+            }
+            Err(status) => {
+                say(&format!("{peer}: refused: datagrams to port {}: {status:?}", port.unwrap_or(0)));
+                (status, (Qpn::new(0), 0))
+            }
+        };
+        let rep = SidrRep { request_id: req.request_id, status, qpn, service: req.service, qkey };
+        self.manager.agent().reply_sidr(from, tid, rep);
     }
 
     /// Takes a caller in, or says why not.
@@ -264,6 +285,9 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
     }
 
     fn on_completion(&mut self, done: &Completion) {
+        if self.datagrams.on_completion(self.station, done) {
+            return;
+        }
         let is_receive = matches!(done.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
         let Some(conn) = self.conns.get_mut(&done.qpn) else {
             // A queue pair of a client over TCP.

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use roce_engine::net::Subnet;
+use roce_engine::units::Mtu;
 use roce_engine::wire::MacAddr;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -55,6 +56,12 @@ pub struct StationArgs {
     /// Record all frames to this capture file
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+}
+
+/// The value of an option that is a path MTU.
+pub fn parse_mtu(text: &str) -> Result<Mtu, String> {
+    let mtu = text.parse().ok().and_then(Mtu::from_bytes);
+    mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::{Link, Station};
 use crate::run::EnvironmentError;
 use roce_engine::cm::{
-    Accept, Agent, AgentConfig, CmaHeader, CommId, Connect, Event, Mad, Message, Peer, PortSpace, Rep, Req,
-    ServiceId,
+    Accept, Agent, AgentConfig, CmaHeader, CommId, Connect, Event, Mad, Message, Peer, PortSpace, RejReason,
+    Rep, Req, ServiceId, SidrRep, SidrStatus,
 };
 use roce_engine::io::{Clock, PacketIo};
 use roce_engine::net::Datagram;
@@ -40,6 +40,44 @@ pub struct Call {
     pub rd_atomic: [u8; 2],
     /// The path MTU.
     pub mtu: Mtu,
+}
+
+/// A call that was accepted.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The connection.
+    pub id: CommId,
+    call: Call,
+    /// The PSN at which the called side was told to begin.
+    pub psn: Psn,
+    /// What it says.
+    pub rep: Box<Rep>,
+}
+
+impl Answer {
+    /// Connects the queue pair; [`Manager::ready`] tells the called side.
+    ///
+    /// # Errors
+    /// The answer does not fit.
+    pub fn link<I: PacketIo, C: Clock>(&self, station: &mut Station<I, C>) -> Result<(), EnvironmentError> {
+        let (call, rep) = (&self.call, &self.rep);
+        let mac = station.resolve(call.to)?;
+        let own = station.host().source_for(call.to).map(Gid::from).unwrap_or_default();
+        let link = Link {
+            mac,
+            own,
+            peer: call.to.into(),
+            mtu: call.mtu,
+            dest_qpn: rep.qpn,
+            rq_psn: self.psn,
+            sq_psn: rep.psn,
+            rd_atomic: [rep.initiator_depth.min(DEPTH), rep.responder_resources.min(DEPTH)],
+            tos: 0,
+            timeout: 14,
+            retries: [7, rep.rnr_retry],
+        };
+        station.connect(call.qpn, &link)
+    }
 }
 
 impl Manager {
@@ -106,15 +144,10 @@ impl Manager {
         station: &mut Station<I, C>,
         call: &Call,
     ) -> Result<(CommId, Psn), EnvironmentError> {
-        let mac = station.resolve(call.to)?;
-        let own = station.host().source_for(call.to);
-        let own = own.ok_or_else(|| EnvironmentError(format!("no address of ours reaches {}", call.to)))?;
+        let (to, private) = self.introduction(station, call.to)?;
         let psn = station.random_psn();
-        let header = CmaHeader { port: station.random() as u16 | 0x8000, src: own, dst: call.to };
-        let mut private = [0; 92];
-        private[..CmaHeader::LEN].copy_from_slice(&header.emit());
         let connect = Connect {
-            to: Peer { mac, gid: call.to.into(), own: own.into() },
+            to,
             service: ServiceId::new(PortSpace::Tcp, call.port),
             qpn: call.qpn,
             psn,
@@ -132,31 +165,83 @@ impl Manager {
         Ok((id, psn))
     }
 
-    /// Connects the queue pair of an accepted call.
+    /// Calls a service and waits for its answer, or the reason for which it refuses.  What else happens
+    /// meanwhile is lost.
     ///
     /// # Errors
-    /// The answer does not fit.
-    pub fn link<I: PacketIo, C: Clock>(
+    /// No answer comes, or the user has had enough.
+    pub fn dial<I: PacketIo, C: Clock>(
+        &mut self,
         station: &mut Station<I, C>,
-        (call, psn): (&Call, Psn),
-        rep: &Rep,
-    ) -> Result<(), EnvironmentError> {
-        let mac = station.resolve(call.to)?;
-        let own = station.host().source_for(call.to).map(Gid::from).unwrap_or_default();
-        let link = Link {
-            mac,
-            own,
-            peer: call.to.into(),
-            mtu: call.mtu,
-            dest_qpn: rep.qpn,
-            rq_psn: psn,
-            sq_psn: rep.psn,
-            rd_atomic: [rep.initiator_depth.min(DEPTH), rep.responder_resources.min(DEPTH)],
-            tos: 0,
-            timeout: 14,
-            retries: [7, rep.rnr_retry],
-        };
-        station.connect(call.qpn, &link)
+        call: &Call,
+        patience: Duration,
+    ) -> Result<Result<Answer, RejReason>, EnvironmentError> {
+        let fail = |e: String| EnvironmentError(format!("{}: {e}", call.to));
+        let (id, psn) = self.call(station, call)?;
+        let end = station.now() + patience;
+        loop {
+            match self.pump(station) {
+                Some(Event::Replied { id: replied, rep }) if replied == id => {
+                    return Ok(Ok(Answer { id, call: *call, psn, rep }));
+                }
+                Some(Event::Refused { id: refused, reason }) if refused == id => return Ok(Err(reason)),
+                Some(Event::TimedOut { id: late }) if late == id => return Err(fail("no answer".into())),
+                _ if station.is_interrupted() => return Err(fail("interrupted".into())),
+                _ if station.idle_turn() >= end => return Err(fail(format!("no answer for {patience}"))),
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks for the queue pair of a datagram service, and waits for the answer.
+    ///
+    /// # Errors
+    /// There is none, or no such service.
+    pub fn ask<I: PacketIo, C: Clock>(
+        &mut self,
+        station: &mut Station<I, C>,
+        (to, port): (IpAddr, u16),
+        patience: Duration,
+    ) -> Result<SidrRep, EnvironmentError> {
+        let fail = |e: String| EnvironmentError(format!("{to}: {e}"));
+        let (peer, private) = self.introduction(station, to)?;
+        let service = ServiceId::new(PortSpace::Udp, port);
+        let asked = self.agent.ask_sidr(station.now(), peer, service, private);
+        let id = asked.map_err(|e| fail(e.to_string()))?;
+        let end = station.now() + patience;
+        loop {
+            match self.pump(station) {
+                Some(Event::SidrReplied { id: replied, rep }) if replied == id => {
+                    return match rep.status {
+                        SidrStatus::Valid => Ok(rep),
+                        SidrStatus::ServiceNotSupported => {
+                            Err(fail(format!("nobody listens on port {port} for datagrams")))
+                        }
+                        SidrStatus::Rejected => Err(fail("the service refuses".into())),
+                        SidrStatus::NoQp => Err(fail("the service has no queue pair left".into())),
+                    };
+                }
+                Some(Event::TimedOut { id: late }) if late == id => return Err(fail("no answer".into())),
+                _ if station.is_interrupted() => return Err(fail("interrupted".into())),
+                _ if station.idle_turn() >= end => return Err(fail(format!("no answer for {patience}"))),
+                _ => {}
+            }
+        }
+    }
+
+    /// Who is called by whom, and the private data that says so.
+    fn introduction<I: PacketIo, C: Clock>(
+        &mut self,
+        station: &mut Station<I, C>,
+        to: IpAddr,
+    ) -> Result<(Peer, [u8; 92]), EnvironmentError> {
+        let mac = station.resolve(to)?;
+        let own = station.host().source_for(to);
+        let own = own.ok_or_else(|| EnvironmentError(format!("no address of ours reaches {to}")))?;
+        let header = CmaHeader { port: station.random() as u16 | 0x8000, src: own, dst: to };
+        let mut private = [0; 92];
+        private[..CmaHeader::LEN].copy_from_slice(&header.emit());
+        Ok((Peer { mac, gid: to.into(), own: own.into() }, private))
     }
 
     /// Tells the called side that this one is ready.
@@ -165,20 +250,6 @@ impl Manager {
     /// The call is over.
     pub fn ready(&mut self, id: CommId) -> Result<(), EnvironmentError> {
         self.agent.ready(id).map_err(|e| EnvironmentError(e.to_string()))
-    }
-
-    /// Connects the queue pair of an accepted call, and tells the called side.
-    ///
-    /// # Errors
-    /// As [`Manager::link`] and [`Manager::ready`].
-    pub fn complete<I: PacketIo, C: Clock>(
-        &mut self,
-        station: &mut Station<I, C>,
-        (id, call, psn): (CommId, &Call, Psn),
-        rep: &Rep,
-    ) -> Result<(), EnvironmentError> {
-        Manager::link(station, (call, psn), rep)?;
-        self.ready(id)
     }
 
     /// Connects a queue pair of ours as a caller asks, and accepts the call.

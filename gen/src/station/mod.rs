@@ -8,8 +8,8 @@ mod args;
 mod manager;
 mod open;
 
-pub use args::{NeighbourArg, StationArgs};
-pub use manager::{Call, Manager};
+pub use args::{NeighbourArg, StationArgs, parse_mtu};
+pub use manager::{Answer, Call, Manager};
 pub use open::{Opened, open};
 
 use crate::run::EnvironmentError;
@@ -19,7 +19,8 @@ use roce_engine::net::{Host, Resolution};
 use roce_engine::transport::{QpConfig, QueuePair, Recovery};
 use roce_engine::units::{Duration, Instant, Mtu, Psn, Qpn};
 use roce_engine::verbs::{
-    Access, Completion, CqEntry, InitAttrs, MemoryRegion, Pd, QpEvent, QpType, RtrAttrs, RtsAttrs, Transition,
+    Access, Ah, Completion, CqEntry, InitAttrs, MemoryRegion, Pd, QpEvent, QpType, RtrAttrs, RtsAttrs,
+    Transition, UdAttrs,
 };
 use roce_engine::wire::{DEFAULT_PKEY, Gid, MacAddr, Route, Vlan, source_port};
 use roce_engine::worker::{Application, Endpoint, EndpointCounters, Flow, Load, Worker};
@@ -54,6 +55,23 @@ pub struct QpShape {
     pub receives: u32,
     /// Packets that may be unacknowledged.
     pub window: u32,
+}
+
+/// What a queue pair for datagrams is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct UdShape {
+    /// Its protection domain.
+    pub pd: Pd,
+    /// GID of this side.
+    pub own: Gid,
+    /// The longest message.
+    pub mtu: Mtu,
+    /// What senders must know.
+    pub qkey: u32,
+    /// Send requests that may be outstanding.
+    pub sends: u32,
+    /// Receive requests that may be posted.
+    pub receives: u32,
 }
 
 /// How a queue pair is connected.
@@ -222,23 +240,67 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
         Ok(qpn)
     }
 
+    /// A queue pair for datagrams, in RTS.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn create_ud(&mut self, shape: &UdShape) -> Result<Qpn, EnvironmentError> {
+        let config = QpConfig {
+            qpn: Qpn::new(0),
+            ty: QpType::Ud,
+            pd: shape.pd,
+            max_send_wr: shape.sends,
+            max_recv_wr: shape.receives,
+            window: 1,
+            ack_interval: 1,
+            srq: None,
+            credits: false,
+            recovery: Recovery::GoBackN,
+        };
+        let qpn = self.endpoint().create_qp(config).map_err(|e| EnvironmentError(e.to_string()))?;
+        let attrs = UdAttrs { pkey: DEFAULT_PKEY, qkey: shape.qkey, own: shape.own, mtu: shape.mtu };
+        let psn = self.random_psn();
+        for step in [Transition::InitUd(attrs), Transition::RtrUd, Transition::RtsUd(psn)] {
+            self.modify(qpn, step)?;
+        }
+        Ok(qpn)
+    }
+
+    /// How datagrams of a queue pair reach a host: MAC address, own GID, the host's GID.
+    ///
+    /// # Errors
+    /// It is no queue pair for datagrams.
+    pub fn handle(&mut self, qpn: Qpn, to: (MacAddr, Gid, Gid)) -> Result<Ah, EnvironmentError> {
+        let route = self.route(to, 0, source_port(qpn, qpn, 0));
+        let ah = self.endpoint().create_ah(qpn, &route);
+        ah.ok_or_else(|| EnvironmentError(format!("queue pair {qpn} sends no datagrams")))
+    }
+
+    /// Makes a handle lead elsewhere.
+    ///
+    /// # Errors
+    /// There is no such one.
+    pub fn set_handle(&mut self, qpn: Qpn, ah: Ah, to: (MacAddr, Gid, Gid)) -> Result<(), EnvironmentError> {
+        let route = self.route(to, 0, source_port(qpn, qpn, 0));
+        match self.endpoint().qp_mut(qpn).is_some_and(|qp| qp.modify_ah(ah, &route)) {
+            true => Ok(()),
+            false => Err(EnvironmentError(format!("queue pair {qpn} has no such handle"))),
+        }
+    }
+
+    fn route(&mut self, (mac, own, peer): (MacAddr, Gid, Gid), tos: u8, sport: u16) -> Route {
+        let (src_mac, vlan) = (self.host().mac(), self.host().tag());
+        let vlan = vlan.map(|tag| Vlan { pcp: 0, ..tag });
+        Route { src_mac, dst_mac: mac, vlan, src: own, dst: peer, tos, hop_limit: 64, flow_label: 0, sport }
+    }
+
     /// Takes a queue pair from INIT to RTS.
     ///
     /// # Errors
     /// An attribute is out of its range.
     pub fn connect(&mut self, qpn: Qpn, link: &Link) -> Result<(), EnvironmentError> {
-        let (src_mac, vlan) = (self.host().mac(), self.host().tag());
-        let route = Route {
-            src_mac,
-            dst_mac: link.mac,
-            vlan: vlan.map(|tag| Vlan { pcp: 0, ..tag }),
-            src: link.own,
-            dst: link.peer,
-            tos: link.tos,
-            hop_limit: 64,
-            flow_label: 0,
-            sport: source_port(qpn, link.dest_qpn, 0),
-        };
+        let sport = source_port(qpn, link.dest_qpn, 0);
+        let route = self.route((link.mac, link.own, link.peer), link.tos, sport);
         let rtr = RtrAttrs {
             route,
             mtu: link.mtu,
