@@ -45,6 +45,33 @@ fn dcqcn_shares_a_port_fairly_and_fills_it() {
     assert!(longest(&judged) < 1_000_000);
 }
 
+/// What queues and pauses came to over time fits what ports have counted.
+#[test]
+fn queues_over_time() {
+    let judged = passed("incast-16.toml", &["run.duration=2ms"]);
+    let fabric = fabric(&judged);
+    let queues = fabric.queues.as_ref().unwrap();
+    let (spans, end) = (queues.ends_s.len(), *queues.ends_s.last().unwrap());
+    assert!((100..=300).contains(&spans) && (end - 0.002).abs() < 1e-6, "{spans} {end}");
+    assert!(queues.ends_s.is_sorted() && queues.pauses.len() == spans);
+    let busiest = &queues.lines[0];
+    let port = fabric.ports.iter().find(|p| (&p.name, &p.to) == (&busiest.name, &busiest.to)).unwrap();
+    let most = *busiest.bytes.iter().max().unwrap();
+    assert_eq!(port.queue_peak_bytes, longest(&judged), "the port that all send to");
+    assert!(
+        most <= port.queue_peak_bytes && most > port.queue_peak_bytes / 10,
+        "{most} {}",
+        port.queue_peak_bytes
+    );
+    assert!(queues.lines.iter().all(|l| l.bytes.len() == spans && l.bytes.iter().max() <= Some(&most)));
+    let pauses = queues.pauses.iter().sum::<u64>();
+    assert!(pauses <= fabric.pauses, "those of the warm-up are not in it: {pauses} {}", fabric.pauses);
+
+    let storm = run("pfc-storm.toml", &[]);
+    let queues = storm.result.fabric.as_ref().unwrap().queues.as_ref().unwrap();
+    assert!(queues.pauses.iter().sum::<u64>() > 0);
+}
+
 /// Flows that begin later take their share from those that were there.
 #[test]
 fn flows_that_join_get_their_share() {

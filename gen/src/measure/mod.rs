@@ -2,12 +2,14 @@
 
 mod detail;
 mod latency;
+mod queues;
 mod series;
 mod tick;
 mod timeline;
 
 pub use detail::{Bin, Detail, KindCount, QpDetail, SizeDetail, bin_bounds, bin_of};
 pub use latency::Latency;
+pub use queues::{QueueSpan, QueueTimeline};
 pub use series::{ControlState, QueueSeries, QueueState, RateSeries, Series};
 pub use tick::{Collector, Row, Spread, Subject, Tick};
 pub use timeline::{Reading, Spell, Timeline};

@@ -1,10 +1,14 @@
 //! What switches and cables did, in virtual time.
 
+use crate::measure::QueueTimeline;
 use roce_engine::fabric::{PortCounters, PriorityCounters, Totals};
-use roce_engine::units::Duration;
+use roce_engine::units::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
+
+/// Ports whose queues are shown over time.
+const LINES: usize = 8;
 
 /// What was measured of a fabric.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +21,8 @@ pub struct FabricMeasure {
     pub ports: Vec<FabricPortMeasure>,
     /// What became of all packets.
     pub totals: Totals,
+    /// The queues of switches over time, by port, in the order of `ports`.
+    pub queues: QueueTimeline,
 }
 
 /// What was measured of a switch.
@@ -71,6 +77,31 @@ pub struct FabricResult {
     pub switches: Vec<SwitchResult>,
     /// The ports of switches, then those of hosts.
     pub ports: Vec<FabricPortResult>,
+    /// The longest queues of switches over the measured span; left out where it was not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<QueuesResult>,
+}
+
+/// Queues over time, looked at as often as flows are: columns, one figure for each span.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct QueuesResult {
+    /// When each span ended, in seconds since measuring began.
+    pub ends_s: Vec<f64>,
+    /// Pauses that all ports asked for.
+    pub pauses: Vec<u64>,
+    /// The ports whose queues were the longest, the longest first.
+    pub lines: Vec<QueueLineResult>,
+}
+
+/// The queues of a port over time.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct QueueLineResult {
+    /// What it belongs to.
+    pub name: String,
+    /// What its cable leads to.
+    pub to: String,
+    /// The most bytes that waited when it was looked at, all priorities together.
+    pub bytes: Vec<u64>,
 }
 
 /// How evenly the cables between switches are used, in per cent of their rate.
@@ -151,7 +182,8 @@ pub struct QueueResult {
 }
 
 impl FabricResult {
-    pub(super) fn of(m: &FabricMeasure) -> FabricResult {
+    /// Measuring began at `begin`.
+    pub(super) fn of(m: &FabricMeasure, begin: Instant) -> FabricResult {
         let ports: Vec<_> = m.ports.iter().map(FabricPortResult::of).collect();
         let sum = |value: fn(&FabricPortResult) -> u64| ports.iter().map(value).sum();
         let trunks: Vec<f64> =
@@ -176,6 +208,7 @@ impl FabricResult {
                 .map(|s| SwitchResult { name: s.name.clone(), buffer_peak_bytes: s.buffer_peak })
                 .collect(),
             ports,
+            queues: QueuesResult::of(m, begin),
         }
     }
 
@@ -198,6 +231,27 @@ impl FabricResult {
                 "fabric: totals do not balance: {} sent, {} delivered, {} dropped ({dropped} by ports), {} inside",
                 t.sent, t.delivered, t.dropped, t.inside
             )
+        })
+    }
+}
+
+impl QueuesResult {
+    fn of(m: &FabricMeasure, begin: Instant) -> Option<QueuesResult> {
+        let QueueTimeline { ends, spans, .. } = &m.queues;
+        let ports = spans.first()?.bytes.len();
+        let line = |port: usize| spans.iter().map(move |s| s.bytes[port]);
+        let mut longest: Vec<usize> = (0..ports).filter(|p| line(*p).any(|bytes| bytes != 0)).collect();
+        longest.sort_by_key(|p| std::cmp::Reverse(line(*p).max()));
+        longest.truncate(LINES);
+        let lines = longest.into_iter().map(|p| QueueLineResult {
+            name: m.ports[p].name.clone(),
+            to: m.ports[p].to.clone(),
+            bytes: line(p).collect(),
+        });
+        Some(QueuesResult {
+            ends_s: ends.iter().map(|end| end.since(begin).as_secs_f64()).collect(),
+            pauses: spans.iter().map(|s| s.pauses).collect(),
+            lines: lines.collect(),
         })
     }
 }

@@ -24,7 +24,9 @@ pub use again::report;
 pub use by_hand::{Act, ByHandResult, Intervention};
 pub use collective::CollectiveResult;
 pub use detail::{AskedResult, DetailResult, KindResult, QpResult, SizeBin, SizesResult};
-pub use fabric::{FabricMeasure, FabricPortMeasure, FabricResult, SwitchMeasure};
+pub use fabric::{
+    FabricMeasure, FabricPortMeasure, FabricResult, QueueLineResult, QueuesResult, SwitchMeasure,
+};
 pub use injected::{Agreement, ImpairResult, Injected, RuleResult};
 pub(crate) use intervals::Intervals;
 pub use limits::LimitResult;

@@ -305,7 +305,8 @@ impl RunResult {
         let goodputs: Vec<_> = flows.iter().map(|f| f.goodput_gbps).filter(|_| flows.len() > 1).collect();
         let of = |m| PortResult { flow_control: FlowControlResult::of(s, m), ..PortResult::of(m) };
         let ports: Vec<_> = run.ports.iter().map(of).collect();
-        let fabric = run.fabric.as_ref().map(FabricResult::of);
+        let begin = timeline::began(&run.flows, run);
+        let fabric = run.fabric.as_ref().map(|m| FabricResult::of(m, begin));
         let expectations = expect::judge(s, &flows, &ports, fabric.as_ref());
         let (balanced, mut reasons) = balance(s, run);
         let impairment = ImpairResult::of(s, run);
@@ -322,7 +323,6 @@ impl RunResult {
         if !reasons.is_empty() {
             reasons.extend(ports.iter().filter_map(other_version));
         }
-        let begin = timeline::began(&run.flows, run);
         let by_hand = ByHandResult::of(run, begin);
         RunResult {
             schema: "rocegen-result-1",

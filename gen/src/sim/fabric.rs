@@ -2,9 +2,10 @@
 
 use super::build::Built;
 use crate::config::Scenario;
+use crate::measure::QueueTimeline;
 use crate::report::{FabricMeasure, FabricPortMeasure, SwitchMeasure};
 use roce_engine::fabric::{Neighbour, Plan, PortId, Priority, Station, Topology};
-use roce_engine::units::Duration;
+use roce_engine::units::{Duration, Instant};
 
 /// A port of the fabric, and what it is called.
 #[derive(Clone, Debug)]
@@ -52,6 +53,37 @@ pub(super) fn line_times(built: &Built, ports: &[Named]) -> Vec<u64> {
     ports.iter().map(|p| built.world.net().counters(p.port).tx_ps).collect()
 }
 
+/// Looks at the queues of switches now and then.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// The ports of switches come first.
+    switches: usize,
+    pub(super) timeline: QueueTimeline,
+    /// Pauses that were asked for until the look before; `None` before the first.
+    pauses: Option<u64>,
+}
+
+impl Watch {
+    pub(super) fn new(built: &Built) -> Watch {
+        let switches = built.plan.as_ref().map_or(0, |plan| plan.ports.len());
+        Watch { switches, timeline: QueueTimeline::default(), pauses: None }
+    }
+
+    /// Looks; the first look begins.
+    pub(super) fn look(&mut self, built: &Built, ports: &[Named], at: Instant) {
+        if self.switches == 0 {
+            return;
+        }
+        let net = built.world.net();
+        let sent = |p: &Named| net.counters(p.port).priorities.iter().map(|c| c.pauses_sent).sum::<u64>();
+        let pauses = ports.iter().map(sent).sum();
+        let Some(before) = self.pauses.replace(pauses) else { return };
+        let waiting = |p: &Named| Priority::ALL.iter().map(|priority| net.queued(p.port, *priority)).sum();
+        let bytes = ports[..self.switches].iter().map(waiting).collect();
+        self.timeline.push(at, bytes, pauses - before);
+    }
+}
+
 /// The measure of a fabric, where there is one; `busy` is the line time that each port used in the
 /// span `elapsed`.
 pub(super) fn measure(
@@ -60,6 +92,7 @@ pub(super) fn measure(
     ports: &[Named],
     busy: &[u64],
     elapsed: Duration,
+    queues: QueueTimeline,
 ) -> Option<FabricMeasure> {
     let (fabric, plan) = (s.fabric.as_ref()?, built.plan.as_ref()?);
     let net = built.world.net();
@@ -90,5 +123,6 @@ pub(super) fn measure(
             })
             .collect(),
         totals: net.totals(),
+        queues,
     })
 }

@@ -1,7 +1,7 @@
 //! The phases of a scenario in virtual time.
 
 use super::build::{Built, Host, build};
-use super::fabric::{self, Named};
+use super::fabric::{self, Named, Watch};
 use super::sampler::Sampler;
 use crate::config::{Scenario, no_machines};
 use crate::measure::{Collector, FlowStats, Latency, Sample};
@@ -32,6 +32,7 @@ struct Simulation<'a> {
     named: Vec<Named>,
     line_times: [Vec<u64>; 2],
     sampler: Option<Sampler>,
+    queues: Watch,
     /// Pauses that begin and end, the next one last.
     storms: Vec<(Instant, Station, Priority, bool)>,
     clock: MonotonicClock,
@@ -61,12 +62,14 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
     let hosts = built.hosts.len();
     let named = fabric::named(scenario, &built);
     let sampler = Sampler::new(scenario, &built, &named);
+    let queues = Watch::new(&built);
     let mut sim = Simulation {
         scenario,
         built,
         named,
         line_times: Default::default(),
         sampler,
+        queues,
         storms: storms(scenario),
         clock: MonotonicClock::new(),
         told: (Instant::ZERO, 0),
@@ -94,7 +97,8 @@ pub(super) fn simulate_into(scenario: &Scenario, quiet: bool, out: Option<&Path>
         .map(|((core, load), (_, before))| WorkerMeasure::between(*core, Vec::new(), before, load))
         .collect();
     let busy: Vec<u64> = sim.line_times[1].iter().zip(&sim.line_times[0]).map(|(b, a)| b - a).collect();
-    let fabric = fabric::measure(scenario, &sim.built, &sim.named, &busy, end.at.since(base.at));
+    let looked = std::mem::take(&mut sim.queues.timeline);
+    let fabric = fabric::measure(scenario, &sim.built, &sim.named, &busy, end.at.since(base.at), looked);
     let injected = ports.iter().enumerate().filter_map(|(port, measure)| sim.injected(port, measure));
     Ok(Finished {
         seed: sim.built.seed,
@@ -199,6 +203,7 @@ impl Simulation<'_> {
         let now = self.built.world.now();
         let every = self.ticks.0.as_nanos();
         self.ticks.1 = Instant::from_nanos((now.as_nanos() / every + 1) * every);
+        self.queues.look(&self.built, &self.named, now);
         let Simulation { built, collector, table, scenario: s, .. } = self;
         for (number, host) in built.hosts.iter().enumerate() {
             let worker = built.world.host(host.id);

@@ -43,6 +43,7 @@ pub fn page(result: &Value, scenario: &str) -> String {
     out += &tables::expectations(result);
     out += &tables::workers(result);
     out += &tables::fabric(result);
+    out += &tables::flow_control(result);
     out += &tables::ports(result);
     out += &tables::counters(result);
     environment(&mut out, result);
@@ -248,6 +249,11 @@ mod tests {
                 "name": "a", "goodput_gbps": [9.0, 10.0], "p50_ns": [900, null], "p99_ns": [5000, null],
                 "cnps": [0, 4], "naks": [0, 0], "retransmits": [3, 0], "rate_gbps": [9.0, 8.0],
             }]},
+            "by_hand": {"text": "paused for 2 s of the measured time"},
+            "fabric": {"queues": {"ends_s": [0.5, 1.0], "pauses": [0, 7],
+                "lines": [{"name": "s<1>", "to": "h", "bytes": [0, 5000]}]}},
+            "ports": [{"name": "a", "flow_control": {"kind": "pfc", "by": "software",
+                "priorities": {"3": {"rx_xoff": 5, "tx_xoff": 6, "pauses": 4, "paused_ns": 9000, "storms": 0}}}}],
         })
     }
 
@@ -262,6 +268,10 @@ mod tests {
             "CNPs over time",
             "Sent again over time",
             "Stages of recovery",
+            "Queues of switches",
+            "Pauses over time",
+            "Pauses",
+            "What somebody did at the keyboard",
             "Why it failed",
             "What limited this run",
             "Counters that are not zero",
@@ -271,7 +281,8 @@ mod tests {
         }
         assert!(page.contains("<p class=\"lede\">What it shows, in two lines.</p>"));
         assert!(!page.contains("NAKs over time") && !page.contains("acks_sent"), "nothing of what was not");
-        assert!(page.contains("core 1 was busy") && !page.contains("<x>"), "names are text");
+        assert!(page.contains("core 1 was busy") && page.contains("pfc by software"));
+        assert!(!page.contains("<x>") && !page.contains("s<1>"), "names are text");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) fn all(result: &Value) -> Vec<String> {
             o.events("NAKs", "negative acknowledgements that came back, RNR NAKs included", "naks")
         }),
         timed.and_then(|o| o.events("Sent again", "packets sent again", "retransmits")),
+        queues(result),
+        pauses(result),
         stages(result),
     ]
     .into_iter()
@@ -44,12 +46,7 @@ struct Over<'v> {
 impl<'v> Over<'v> {
     fn of(result: &'v Value) -> Option<Over<'v>> {
         let ends: Vec<f64> = list(result, "/timeline/ends_s").iter().filter_map(Value::as_f64).collect();
-        let last = *ends.last()?;
-        let (scale, unit) = match last {
-            s if s >= 1.5 => (1.0, "s"),
-            s if s >= 1.5e-3 => (1e3, "ms"),
-            _ => (1e6, "\u{b5}s"),
-        };
+        let (scale, unit) = suited(*ends.last()?);
         let begin =
             |i: usize| if i == 0 { 2.0 * ends[0] - ends.get(1).unwrap_or(&ends[0]) } else { ends[i - 1] };
         let at = ends.iter().enumerate().map(|(i, end)| (begin(i).max(0.0) + end) / 2.0 * scale).collect();
@@ -282,6 +279,68 @@ fn completions(result: &Value) -> Option<String> {
         y: if ideal { Axis::log("slowdown", Form::Plain) } else { Axis::log("time", Form::Time) },
         series,
         reference: ideal.then(|| (1.0, "ideal".to_owned())),
+        full: false,
+    }
+    .html()
+}
+
+/// What seconds are multiplied with, and the unit that they have then.
+fn suited(seconds: f64) -> (f64, &'static str) {
+    match seconds {
+        s if s >= 1.5 => (1.0, "s"),
+        s if s >= 1.5e-3 => (1e3, "ms"),
+        _ => (1e6, "\u{b5}s"),
+    }
+}
+
+/// The ends of the spans in which queues were looked at, and their unit.
+fn looks(result: &Value) -> Option<(Vec<f64>, &'static str)> {
+    let ends: Vec<f64> = list(result, "/fabric/queues/ends_s").iter().filter_map(Value::as_f64).collect();
+    let (scale, unit) = suited(*ends.last()?);
+    Some((ends.into_iter().map(|end| end * scale).collect(), unit))
+}
+
+/// The longest queues of switches over time.
+fn queues(result: &Value) -> Option<String> {
+    let (at, unit) = looks(result)?;
+    let line = |(colour, line): (usize, &Value)| Series {
+        name: format!("{} \u{2192} {}", word(line, "/name"), word(line, "/to")),
+        colour,
+        kind: Kind::Line,
+        dashed: false,
+        points: at.iter().zip(list(line, "/bytes")).map(|(x, y)| (*x, y.as_f64().map(|b| b / 1e3))).collect(),
+        spread: Vec::new(),
+    };
+    let series: Vec<Series> =
+        list(result, "/fabric/queues/lines").iter().take(LINES).enumerate().map(line).collect();
+    Chart {
+        title: "Queues of switches".to_owned(),
+        note: "bytes that waited when they were looked at; the ports with the longest queues".to_owned(),
+        x: Axis::linear(&format!("time, {unit}"), Form::Plain).from(0.0),
+        y: Axis::linear("kB", Form::Plain).from(0.0),
+        series,
+        reference: None,
+        full: false,
+    }
+    .html()
+}
+
+/// Pauses over time, where there were any.
+fn pauses(result: &Value) -> Option<String> {
+    let (at, unit) = looks(result)?;
+    let counts = list(result, "/fabric/queues/pauses");
+    if counts.iter().all(|n| n.as_u64() == Some(0)) {
+        return None;
+    }
+    let points = at.iter().zip(counts).map(|(x, y)| (*x, y.as_f64())).collect();
+    let name = "Pauses over time".to_owned();
+    Chart {
+        title: name.clone(),
+        note: "pauses of priorities that ports asked their peers for, all ports together".to_owned(),
+        x: Axis::linear(&format!("time, {unit}"), Form::Plain).from(0.0),
+        y: Axis::linear("in each span", Form::Plain).from(0.0),
+        series: vec![Series { name, colour: 3, kind: Kind::Bars, dashed: false, points, spread: Vec::new() }],
+        reference: None,
         full: false,
     }
     .html()

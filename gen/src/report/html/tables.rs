@@ -240,6 +240,35 @@ pub(super) fn ports(result: &Value) -> String {
     section("Ports", &(table("", &head, &rows) + &left_out(ports.len(), "ports")))
 }
 
+/// Pauses of ports that do flow control.
+pub(super) fn flow_control(result: &Value) -> String {
+    let mut rows = Vec::new();
+    for port in list(result, "/ports") {
+        let control = &port["flow_control"];
+        for (priority, p) in control["priorities"].as_object().into_iter().flatten() {
+            let n = |key: &str| Cell::Figure(count(whole(p, key)));
+            rows.push(vec![
+                Cell::Text(word(port, "/name").to_owned()),
+                Cell::Text(format!("{} by {}", word(control, "/kind"), word(control, "/by"))),
+                Cell::Figure(priority.clone()),
+                n("/rx_xoff"),
+                n("/tx_xoff"),
+                n("/pauses"),
+                Cell::figure(float(p, "/paused_ns"), Form::Time),
+                n("/storms"),
+            ]);
+        }
+    }
+    let more = left_out(rows.len(), "priorities");
+    rows.truncate(ROWS);
+    let head =
+        ["port", "flow control", "priority", "pauses received", "sent", "times paused", "paused", "storms"];
+    match rows.is_empty() {
+        true => String::new(),
+        false => section("Pauses", &(table("", &head, &rows) + &more)),
+    }
+}
+
 /// How busy the workers were.
 pub(super) fn workers(result: &Value) -> String {
     let workers = list(result, "/workers");
