@@ -132,16 +132,18 @@ impl Host {
         near.or_else(|| all.find(|a| a.ip.is_ipv4() == peer.is_ipv4())).map(Subnet::ip)
     }
 
+    /// Who takes frames to `ip`: itself where it is on the link, else a router.
+    pub fn next_hop(&self, ip: IpAddr) -> Option<IpAddr> {
+        let on_link = self.config.addresses.iter().any(|a| a.contains(ip));
+        if on_link || self.config.neighbours.iter().any(|(n, _)| *n == ip) {
+            return Some(ip);
+        }
+        self.config.gateways.iter().find(|g| g.is_ipv4() == ip.is_ipv4()).copied()
+    }
+
     /// The MAC address that leads to `ip`: its own, or the router's.  Asks where it is not known.
     pub fn resolve(&mut self, now: Instant, ip: IpAddr) -> Resolution {
-        let on_link = self.config.addresses.iter().any(|a| a.contains(ip));
-        let router = self.config.gateways.iter().find(|g| g.is_ipv4() == ip.is_ipv4());
-        let known = self.config.neighbours.iter().any(|(n, _)| *n == ip);
-        let hop = match (on_link || known, router) {
-            (true, _) => ip,
-            (false, Some(router)) => *router,
-            (false, None) => return Resolution::Absent,
-        };
+        let Some(hop) = self.next_hop(ip) else { return Resolution::Absent };
         let (resolution, ask) = self.table.resolve(now, hop);
         if ask {
             self.ask(hop);

@@ -332,9 +332,13 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
                 Resolution::Asked => {}
                 Resolution::Absent => {
                     let own = self.host().addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+                    let what = match self.host().next_hop(ip).filter(|hop| *hop != ip) {
+                        Some(router) => format!("the router {router} to {ip} does not answer"),
+                        None => format!("no neighbour answers for {ip}"),
+                    };
                     return Err(EnvironmentError(format!(
-                        "no neighbour answers for {ip} (own addresses: {}); is it in the subnet, is the \
-                         cable right, does it need a gateway, or a neighbour {ip}=MAC that is not asked?",
+                        "{what} (own addresses: {}); is it in the subnet, is the cable right, does it need a gateway, or a \
+                         neighbour {ip}=MAC that is not asked?",
                         own.join(", ")
                     )));
                 }
