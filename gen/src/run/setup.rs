@@ -1,26 +1,25 @@
 //! From a scenario and open ports to workers with connected queue pairs.
 
+mod reach;
+
 use super::EnvironmentError;
 use super::connect::{FlowInfo, Meeting, QpInfo};
-use super::signal::Signals;
-use super::talk::{Granted, Talk};
+use super::talk::Granted;
 use super::worker::Plan;
 use crate::config::{
-    self, Arrival, Control, Dcqcn, Device, DialBy, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario,
-    ScenarioError, Transport, Verb,
+    self, Arrival, Control, Dcqcn, Device, Flow, FlowRate, IcrcCheck, Layer, Roce, Scenario, ScenarioError,
+    Transport, Verb,
 };
 use crate::measure::{Latency, Sample};
 use crate::plan::{FlowPlan, Mean, base_round_trip, frames_of};
 use crate::random::Random;
-use crate::station::Station;
 use crate::workload::{
     Arrivals, Generator, Ideal, Lane, LaneSpec, Layout, Pace, Places, SharedReceives, Side, front, side_depth,
 };
 use anyhow::Result;
 use roce_engine::cc::{Aimd, PaceUnit, Pacer, Preset, RateControl, ReactionPoint, Spacing};
 use roce_engine::fabric::Stream;
-use roce_engine::io::{Clock, PacketIo};
-use roce_engine::net::{Host, HostConfig, Subnet};
+use roce_engine::io::PacketIo;
 use roce_engine::transport::{QpConfig, Recovery};
 use roce_engine::units::{Psn, Qpn, Rate};
 use roce_engine::verbs::{
@@ -103,31 +102,6 @@ pub(crate) struct Setup<'a, I: PacketIo> {
     virtual_time: bool,
 }
 
-/// What the port is to others on its network: it says who it is when it is asked for its address, and
-/// answers pings.  `None` where nobody can ask, and between two processes joined by memory unless the port
-/// has somebody to ask.
-fn host_of(s: &Scenario, index: usize, mac: MacAddr) -> Option<Host> {
-    let port = &s.ports[index];
-    let memif = matches!(&port.device, Device::Vdev { driver, .. } if driver == "net_memif");
-    let dials = s.flows.iter().filter(|f| f.from == index && f.dial.is_some());
-    let asks = port.gateway.is_some() || !port.neighbours.is_empty() || dials.clone().next().is_some();
-    let mut neighbours = port.neighbours.clone();
-    neighbours.extend(dials.clone().filter_map(|f| Some((s.ports[f.to].ip, port.next_hop_mac?))));
-    // Without a prefix length every address is a neighbour's.
-    let own = Subnet::new(port.ip, port.prefix.unwrap_or(0));
-    let own = own.filter(|_| port.can_ask() && (asks || !memif))?;
-    let mut host = Host::new(HostConfig {
-        mac,
-        vlan: port.vlan,
-        addresses: vec![own],
-        gateways: port.gateway.into_iter().collect(),
-        neighbours,
-        management: dials.filter_map(|f| f.dial.as_ref()).any(|d| d.by == DialBy::Cm),
-    });
-    host.announce();
-    Some(host)
-}
-
 /// A queue pair of a flow: worker, endpoint on it, and number of each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpPair {
@@ -177,7 +151,7 @@ impl<'a, I: PacketIo> Setup<'a, I> {
                 };
                 let mut endpoint = Endpoint::new(io, config, rings.next());
                 if share == 0 {
-                    if let Some(host) = host_of(scenario, index, facts[index].mac) {
+                    if let Some(host) = reach::host_of(scenario, index, facts[index].mac) {
                         endpoint.set_host(host);
                     }
                 }
@@ -337,75 +311,6 @@ impl<'a, I: PacketIo> Setup<'a, I> {
             }
         }
         Ok(told)
-    }
-
-    /// Finds out where frames for others are to go: to neighbours set by hand, and to routers.
-    ///
-    /// # Errors
-    /// A router does not answer.
-    pub(crate) fn find_hops<C: Clock + Copy>(&mut self, clock: C) -> Result<()> {
-        let s = self.scenario;
-        for flow in &s.flows {
-            for (own, other) in [(flow.from, flow.to), (flow.to, flow.from)] {
-                let (port, to) = (&s.ports[own], s.ports[other].ip);
-                if self.hops.contains_key(&(own, other)) || !port.can_ask() {
-                    continue;
-                }
-                let fixed = port.neighbours.iter().any(|(ip, _)| *ip == to);
-                let asked = s.ports[other].device == Device::Peer;
-                if !asked && !fixed && (port.gateway.is_none() || port.is_near(to)) {
-                    continue;
-                }
-                let hop = self.at_port(own, clock, |station| {
-                    let named = |e| EnvironmentError(format!("port \"{}\": {e}", port.name));
-                    Ok(station.resolve(to).map_err(named)?)
-                })?;
-                self.hops.insert((own, other), hop);
-            }
-        }
-        Ok(())
-    }
-
-    /// Meets the machines that flows have their other end at.
-    ///
-    /// # Errors
-    /// One is not there, or cannot do what its flow asks for.
-    pub(super) fn talk<C: Clock + Copy>(&mut self, clock: C, signals: &Signals) -> Result<Vec<Talk>> {
-        let s = self.scenario;
-        let mut talks = Vec::new();
-        for (f, flow) in s.flows.iter().enumerate() {
-            let Some(dial) = &flow.dial else { continue };
-            let own: Vec<QpInfo> = self.halves[f].from.iter().map(|h| h.info).collect();
-            let (talk, granted) = self.at_port(flow.from, clock, |station| {
-                station.heed(signals);
-                Talk::meet(station, s, f, (dial, &own))
-            })?;
-            for (half, psn) in self.halves[f].from.iter_mut().zip(&granted.psns) {
-                half.info.psn = psn.get();
-            }
-            let worker = self.shares[flow.from][0].0;
-            self.workers[worker].kept.push(flow.from);
-            self.granted.insert(f, granted);
-            talks.push(talk);
-        }
-        Ok(talks)
-    }
-
-    /// Has a port of ours, before it has a worker, do something that takes turns.
-    fn at_port<C: Clock, T>(
-        &mut self,
-        port: usize,
-        clock: C,
-        act: impl FnOnce(&mut Station<I, C>) -> Result<T>,
-    ) -> Result<T> {
-        let (worker, at) = self.shares[port][0];
-        let endpoints = &mut self.workers[worker].endpoints;
-        let mut station = Station::on(endpoints.remove(at), clock, self.random.next());
-        let outcome = act(&mut station);
-        endpoints.extend(station.into_endpoint());
-        let last = endpoints.len() - 1;
-        endpoints[at..=last].rotate_right(1);
-        outcome
     }
 
     /// Connects all queue pairs, with what the other process told of its own.
