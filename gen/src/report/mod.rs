@@ -8,6 +8,7 @@ mod detail;
 mod details;
 mod expect;
 mod fabric;
+mod faults;
 mod hdr;
 pub mod html;
 mod injected;

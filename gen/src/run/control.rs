@@ -6,30 +6,27 @@ use super::hands::Hands;
 use super::judges::{judges, longest_hold};
 use super::links;
 use super::live::{Key, Live, Phase};
+use super::measures::{flow_measures, note_windows, port_measures};
 use super::metrics::Metrics;
 use super::progress::Progress;
-use super::setup::{OpenedPort, PortFacts, Setup};
+use super::setup::{OpenedPort, Setup};
 use super::signal::Signals;
 use super::talk;
+use super::view::{Gathered, View, add_latency};
 use super::worker::{Handle, Io, Plan};
 use super::{EnvironmentError, start_dpdk};
 use crate::cli::{Direction, RunArgs};
-use crate::config::{Device, Flow, Scenario};
-use crate::measure::{Collector, Detail, FlowStats, Latency, PortSample, Sample, Tick};
-use crate::report::{
-    Finished, FlowMeasure, Interval, Intervals, Judged, PortMeasure, WorkerMeasure, payload,
-};
+use crate::config::Scenario;
+use crate::measure::{Collector, FlowStats, Latency, Sample, Tick};
+use crate::report::{Finished, Interval, Intervals, Judged, WorkerMeasure, payload};
 use crate::workload::Command;
 use anyhow::Result;
-use roce_engine::cc::{Gaps, PauseCounters};
 use roce_engine::io::dpdk::{self, OpenError, OpenPort, TscClock};
 use roce_engine::io::impaired::Impaired;
-use roce_engine::io::link::LinkCounters;
 use roce_engine::io::pcap::{self, CaptureLimits, Recorded};
-use roce_engine::transport::Stages;
 use roce_engine::units::{Duration, Instant, Rate};
 use roce_engine::wire::MacAddr;
-use roce_engine::worker::{Endpoint, EndpointCounters};
+use roce_engine::worker::Endpoint;
 use rtrb::{Consumer, RingBuffer};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -70,55 +67,6 @@ struct Control<'a> {
     /// Where others ask how the run goes.
     metrics: Option<Metrics>,
     gathered: Gathered,
-}
-
-/// What is told of flows beyond their latencies, since measuring began.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gathered {
-    /// By flow.
-    flows: Vec<Detail>,
-    /// By collective: how long an iteration took a rank.
-    pub(crate) collectives: Vec<Latency>,
-}
-
-impl Gathered {
-    /// Adds what happened since the view before, `within` the span of the measurement or after it.
-    pub(crate) fn add(&mut self, view: &View, within: bool) {
-        self.flows.resize_with(view.details.len(), Detail::default);
-        for (sum, more) in self.flows.iter_mut().zip(&view.details) {
-            sum.add(more, within);
-        }
-        self.collectives.resize_with(view.collectives.len(), Latency::default);
-        for (sum, more) in self.collectives.iter_mut().zip(&view.collectives).filter(|_| within) {
-            sum.add(more);
-        }
-    }
-}
-
-/// All that is known at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    /// By flow: counts, and the times of the worker that sends.
-    pub(crate) flows: Vec<FlowStats>,
-    /// By flow: latencies since the view before.
-    pub(crate) latency: Vec<Latency>,
-    /// By flow: what is told apart further, since the view before.
-    details: Vec<Detail>,
-    /// By collective: how long an iteration took a rank, since the view before.
-    collectives: Vec<Latency>,
-    /// By flow: gaps between packets with data, since the start.
-    pub(crate) gaps: Vec<Gaps>,
-    /// By flow: recoveries since the start.
-    pub(crate) stages: Vec<Stages>,
-    pub(crate) ports: Vec<EndpointCounters>,
-    /// By port: pauses, where this program does flow control.
-    pub(crate) pauses: Vec<Option<PauseCounters>>,
-    pub(crate) cq_overflow: u64,
-    pub(crate) workers: Vec<(usize, roce_engine::worker::Load)>,
-    pub(crate) at: Instant,
-    /// When the first worker counted; `at` is when the last one did.
-    pub(crate) earliest: Instant,
-    pub(crate) idle: bool,
 }
 
 /// What a run holds from its start to its end.  The ports are closed before the line is cut.
@@ -540,59 +488,6 @@ impl Control<'_> {
     }
 }
 
-impl View {
-    /// Of nobody yet.
-    pub(crate) fn empty(s: &Scenario) -> View {
-        View {
-            flows: vec![FlowStats::default(); s.flows.len()],
-            latency: vec![Latency::default(); s.flows.len()],
-            details: vec![Detail::default(); s.flows.len()],
-            collectives: vec![Latency::default(); s.collectives.len()],
-            gaps: vec![Gaps::default(); s.flows.len()],
-            stages: vec![Stages::default(); s.flows.len()],
-            ports: vec![EndpointCounters::default(); s.ports.len()],
-            pauses: vec![None; s.ports.len()],
-            cq_overflow: 0,
-            workers: Vec::new(),
-            at: Instant::ZERO,
-            earliest: Instant::FAR,
-            idle: true,
-        }
-    }
-
-    /// Adds what a worker says.
-    pub(crate) fn add(&mut self, core: usize, sample: &Sample) {
-        let known = self.flows.len();
-        for more in sample.flows.iter().filter(|f| f.flow < known) {
-            self.flows[more.flow].add(&more.stats);
-            self.latency[more.flow].add(&more.latency);
-            self.details[more.flow].add(&more.detail, true);
-            self.gaps[more.flow].add(&more.gaps);
-            self.stages[more.flow].add(&more.stages);
-        }
-        for more in &sample.collectives {
-            self.collectives[more.collective].add(&more.time);
-        }
-        for PortSample { port, counters, cq_overflow, pauses } in &sample.ports {
-            self.ports[*port].add(counters);
-            if let Some(more) = pauses {
-                self.pauses[*port].get_or_insert_default().add(more);
-            }
-            self.cq_overflow += cq_overflow;
-        }
-        self.workers.push((core, sample.load));
-        self.at = self.at.max(sample.at);
-        self.earliest = self.earliest.min(sample.at);
-        self.idle &= sample.idle;
-    }
-
-    /// What a side tells the other at the end.
-    fn outcome(&self, s: &Scenario) -> Outcome {
-        let told = |(f, s): (&Flow, &FlowStats)| (f.name.clone(), s.received, s.verified, s.verify_errors);
-        Outcome { flows: s.flows.iter().zip(&self.flows).map(told).collect() }
-    }
-}
-
 /// Has the workers that have flows tell of them; where they do.
 fn watch(s: &Scenario, plans: &mut [Plan<Io>]) -> Vec<Consumer<Tick>> {
     let mut ticks = Vec::new();
@@ -612,19 +507,6 @@ fn watch(s: &Scenario, plans: &mut [Plan<Io>]) -> Vec<Consumer<Tick>> {
         }
     }
     ticks
-}
-
-/// Adds the smallest rates over a window.
-pub(crate) fn note_windows(flows: &mut [FlowMeasure], collector: &Collector) {
-    for (f, flow) in flows.iter_mut().enumerate() {
-        flow.min_window_gbps = collector.smallest_gbps(f);
-    }
-}
-
-pub(crate) fn add_latency(sum: &mut [Latency], view: &View) {
-    for (sum, more) in sum.iter_mut().zip(&view.latency) {
-        sum.add(more);
-    }
 }
 
 /// The time before measuring begins: none where messages are counted and not time.
@@ -652,70 +534,4 @@ fn say_bounds(s: &Scenario) {
 fn wall_clock_of(clock: &TscClock) -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(0).saturating_sub(clock.read().as_nanos())
-}
-
-pub(crate) fn flow_measures(
-    s: &Scenario,
-    facts: &[PortFacts],
-    (base, end, last): (&View, &View, &View),
-    intervals: &[Interval],
-    gathered: &Gathered,
-    theirs: Option<&Outcome>,
-) -> Vec<FlowMeasure> {
-    s.flows
-        .iter()
-        .enumerate()
-        .map(|(f, flow)| {
-            let mut latency = Latency::default();
-            for interval in intervals {
-                latency.add(&interval.latency[f]);
-            }
-            // A flow that sent all its messages was at work until the last of them.
-            let counted = flow.messages.is_some() && end.flows[f].outstanding == 0;
-            // By the clock of the workers that send; a flow that comes from elsewhere has none here.
-            let sampled = |view: &View| match view.flows[f].sampled {
-                Instant::ZERO => view.at,
-                at => at,
-            };
-            let until = if counted { end.flows[f].last.min(sampled(end)) } else { sampled(end) };
-            let remote = s.ports[flow.to].device == Device::Remote;
-            let told = theirs.filter(|_| remote).and_then(|o| o.flows.iter().find(|t| t.0 == flow.name));
-            FlowMeasure {
-                base: base.flows[f],
-                end: end.flows[f],
-                last: last.flows[f],
-                elapsed: until.since(sampled(base)),
-                latency,
-                detail: gathered.flows.get(f).cloned().unwrap_or_default(),
-                origin: base.at,
-                gaps: end.gaps[f].since(&base.gaps[f]),
-                stages: last.stages[f].clone(),
-                line_rate: facts[flow.data_from()].line_rate,
-                min_window_gbps: None,
-                peer: told.map(|(_, received, verified, wrong)| (*received, *verified, *wrong)),
-            }
-        })
-        .collect()
-}
-
-fn port_measures(
-    s: &Scenario,
-    open: &[(usize, OpenPort)],
-    last: &View,
-    links: &[(usize, LinkCounters)],
-) -> Vec<PortMeasure> {
-    let lost =
-        |index| links.iter().filter(|(port, _)| *port == index).map(|(_, link)| link.tail_dropped).sum();
-    open.iter()
-        .map(|(index, port)| PortMeasure {
-            name: s.ports[*index].name.clone(),
-            device: s.ports[*index].device.to_string(),
-            driver: port.info().driver.clone(),
-            offloads: port.offloads(),
-            counters: last.ports[*index].clone(),
-            driver_stats: port.stats(),
-            tail_dropped: lost(*index),
-            pauses: last.pauses[*index],
-        })
-        .collect()
 }

@@ -3,7 +3,7 @@
 //! The control thread answers between two looks at its workers: no thread, no lock, and a reader that is slow
 //! waits alone.
 
-use super::control::View;
+use super::view::View;
 use crate::config::Scenario;
 use crate::plan::Rates;
 use roce_engine::transport::QpCounters;

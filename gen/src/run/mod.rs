@@ -7,12 +7,14 @@ mod hands;
 mod judges;
 mod links;
 mod live;
+pub(crate) mod measures;
 mod metrics;
 mod ports;
 pub(crate) mod progress;
 pub(crate) mod setup;
 pub(crate) mod signal;
 mod talk;
+pub(crate) mod view;
 mod worker;
 
 pub use environment::{Environment, start_dpdk};

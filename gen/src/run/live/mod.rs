@@ -9,8 +9,8 @@ mod terminal;
 pub(super) use keys::Key;
 pub(super) use terminal::give_back;
 
-use super::control::View;
 use super::hands::Hands;
+use super::view::View;
 use crate::config::Scenario;
 use crate::measure::Collector;
 use draw::{Line, Scene};
