@@ -84,6 +84,20 @@ impl Mbuf {
         usize::from(len.saturating_sub(off))
     }
 
+    /// Brings the first `len` bytes of the room near: they will be written soon.
+    #[inline]
+    pub fn fetch_room(&mut self, len: usize) {
+        // SAFETY: `self` owns a valid mbuf; a fetch has no effect on what memory holds, wherever it goes.
+        unsafe { sys::rdpdk_fetch_room(self.as_ptr(), len.min(self.room()) as u32) }
+    }
+
+    /// Brings the bytes of the (first) segment near: they will be read soon.
+    #[inline]
+    pub fn fetch_data(&self) {
+        // SAFETY: `self` owns a valid mbuf.
+        unsafe { sys::rdpdk_fetch_data(self.as_ptr()) }
+    }
+
     /// Sets the length of the frame in bytes.
     ///
     /// # Panics

@@ -172,26 +172,64 @@ static inline void prefetch_write(void *p)
 #endif
 }
 
+/* Lines of data that are fetched with every buffer, to be written and to be read. */
+#define ROOM_LINES 3
+#define DATA_LINES 2
+
+/* As rte_pktmbuf_reset(), but for what a free buffer has already: one segment, nothing after it.  The
+ * second line of the buffer, which the one who frees it reads, is not written then and stays in both
+ * caches.  Offloads that are not asked for by a flag need no parameters. */
+static inline void make_ready(struct rte_mbuf *m)
+{
+	RTE_ASSERT(m->next == NULL && m->nb_segs == 1);
+	m->data_off = RTE_PKTMBUF_HEADROOM;
+	m->port = RTE_MBUF_PORT_INVALID;
+	m->ol_flags = 0;
+	m->packet_type = 0;
+	m->pkt_len = 0;
+	m->data_len = 0;
+	m->vlan_tci = 0;
+	m->vlan_tci_outer = 0;
+}
+
 int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n)
 {
-	uint32_t i;
+	size_t room;
+	uint32_t i, line;
 
 	if (rte_mempool_get_bulk(pool, (void **)out, n) != 0)
 		return -1;
-	/* The lines are in the caches of whoever freed the buffers: all of them on their way at
-	 * once, and the first ones of the data too. */
+	/* The lines are in the caches of whoever freed the buffers: all that are written are on their way
+	 * at once, and nothing is read from them to know where they are. */
+	room = sizeof(struct rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM;
 	for (i = 0; i < n; i++) {
-		char *data = (char *)out[i]->buf_addr + RTE_PKTMBUF_HEADROOM;
+		char *data = (char *)out[i] + room;
 
 		prefetch_write(out[i]);
-		prefetch_write((char *)out[i] + RTE_CACHE_LINE_MIN_SIZE);
-		prefetch_write(data);
-		prefetch_write(data + RTE_CACHE_LINE_MIN_SIZE);
-		prefetch_write(data + 2 * RTE_CACHE_LINE_MIN_SIZE);
+		for (line = 0; line < ROOM_LINES; line++)
+			prefetch_write(data + line * RTE_CACHE_LINE_MIN_SIZE);
 	}
 	for (i = 0; i < n; i++)
-		rte_pktmbuf_reset(out[i]);
+		make_ready(out[i]);
 	return 0;
+}
+
+void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t len)
+{
+	char *data = rte_pktmbuf_mtod(m, char *);
+	uint32_t at;
+
+	for (at = ROOM_LINES * RTE_CACHE_LINE_MIN_SIZE; at < len; at += RTE_CACHE_LINE_MIN_SIZE)
+		prefetch_write(data + at);
+}
+
+void rdpdk_fetch_data(const struct rte_mbuf *m)
+{
+	const char *data = rte_pktmbuf_mtod(m, const char *);
+	uint32_t at, len = m->data_len;
+
+	for (at = DATA_LINES * RTE_CACHE_LINE_MIN_SIZE; at < len; at += RTE_CACHE_LINE_MIN_SIZE)
+		rte_prefetch0(data + at);
 }
 
 void rdpdk_mbuf_free(struct rte_mbuf *m)
@@ -488,7 +526,7 @@ int rdpdk_device_remove(struct rte_device *device)
 
 uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint16_t n)
 {
-	uint16_t i, got = rte_eth_rx_burst(port, queue, out, n);
+	uint16_t i, line, got = rte_eth_rx_burst(port, queue, out, n);
 
 	/* All on their way at once, before the first one is looked at. */
 	for (i = 0; i < got; i++) {
@@ -498,8 +536,8 @@ uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, ui
 	for (i = 0; i < got; i++) {
 		const char *data = rte_pktmbuf_mtod(out[i], const char *);
 
-		rte_prefetch0(data);
-		rte_prefetch0(data + RTE_CACHE_LINE_MIN_SIZE);
+		for (line = 0; line < DATA_LINES; line++)
+			rte_prefetch0(data + line * RTE_CACHE_LINE_MIN_SIZE);
 		if (out[i]->nb_segs == CHAIN) {
 			rte_prefetch0(out[i]->next);
 			rte_prefetch0((char *)out[i]->next + RTE_CACHE_LINE_MIN_SIZE);

@@ -140,6 +140,10 @@ const char *rdpdk_pool_ops_name(const struct rte_mempool *pool);
 void rdpdk_flush_lcore_caches(void);
 /* All or nothing. */
 int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n);
+/* Brings the lines of a frame near that rdpdk_alloc_bulk() and rdpdk_rx_burst() do not: to be written
+ * up to `len`, to be read up to its length. */
+void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t len);
+void rdpdk_fetch_data(const struct rte_mbuf *m);
 void rdpdk_mbuf_free(struct rte_mbuf *m);
 /*
  * Makes one frame of three buffers of one segment each: `head`, `middle`, whose data is `len` bytes
