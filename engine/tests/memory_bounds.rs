@@ -120,12 +120,12 @@ fn x07_out_of_bounds() {
             qp.poll_transmit(at_us(0), &mem, &mut slot, &mut done)
         {
             if kind == 1 && taken {
-                let p = classify(&slot[..sent.len]).unwrap();
+                let p = classify(&slot[..sent.len()]).unwrap();
                 let at = (va.wrapping_sub(base) as usize).wrapping_add(read);
                 if len != 0 {
-                    assert_eq!(p.payload(), &model[r][at..at + sent.payload as usize]);
+                    assert_eq!(p.payload(), &model[r][at..at + sent.payload() as usize]);
                 }
-                read += sent.payload as usize;
+                read += sent.payload() as usize;
             }
         }
         if kind == 1 && taken {

@@ -386,7 +386,7 @@ fn answers_and_requests_take_turns() {
         s.take(&send);
         let (side, mut slot) = (&mut s.side, vec![0; 4400]);
         let sent = side.qp.poll_transmit(s.now, &side.mem, &mut slot, &mut side.done);
-        assert!(matches!(sent, Transmit::Sent(sent) if sent.payload == 0 && sent.psn.get() == psn));
+        assert!(matches!(sent, Transmit::Sent(sent) if sent.payload() == 0 && sent.psn().get() == psn));
     }
 }
 

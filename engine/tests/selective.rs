@@ -407,7 +407,7 @@ fn a_recovery_allocates_nothing() {
                 let Transmit::Sent(frame) = polled else { continue };
                 sent += 1;
                 if sent % 50 != 0 {
-                    let packet = classify(&slot[..frame.len]).unwrap();
+                    let packet = classify(&slot[..frame.len()]).unwrap();
                     let to = &mut sides[1 - from];
                     to.qp.on_packet(now, &packet, &mut to.mem, &mut to.done);
                     to.done.events.clear();

@@ -314,7 +314,7 @@ impl Machine {
         for _ in 0..most {
             let side = &mut self.side;
             match side.qp.poll_transmit(self.now, &side.mem, &mut slot, &mut side.done) {
-                Transmit::Sent(sent) => self.sent(&slot[..sent.len], sent),
+                Transmit::Sent(sent) => self.sent(&slot[..sent.len()], sent),
                 Transmit::Wait(at) => {
                     assert!(at > self.now, "what may leave now must not wait");
                     break;
@@ -338,7 +338,7 @@ impl Machine {
     fn sent(&mut self, frame: &[u8], sent: Sent) {
         let p = classify(frame).expect("a frame that parses");
         assert!(p.verify_icrc());
-        assert_eq!((p.bth.psn, p.payload().len()), (sent.psn, sent.payload as usize));
+        assert_eq!((p.bth.psn, p.payload().len()), (sent.psn(), sent.payload() as usize));
         assert!(p.info.payload.allows(p.payload().len(), self.mtu.bytes()), "{p:?}");
         if p.info.is_response() {
             self.sent_responses += 1;

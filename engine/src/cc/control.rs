@@ -40,8 +40,12 @@ impl RateControl {
     }
 
     /// When to ask again, if nothing may be sent at `now`.
-    #[inline]
+    #[inline(always)]
     pub fn hold(&mut self, now: Instant) -> Option<Instant> {
+        if let RateControl::Fixed = self { None } else { self.hold_back(now) }
+    }
+
+    fn hold_back(&mut self, now: Instant) -> Option<Instant> {
         match self {
             RateControl::Fixed => None,
             RateControl::Limited(pacer) => (!pacer.may_send(now)).then(|| pacer.next_at()),
@@ -51,8 +55,14 @@ impl RateControl {
     }
 
     /// A frame of `bytes`, counted at L1, with so much payload leaves.
-    #[inline]
+    #[inline(always)]
     pub fn on_sent(&mut self, now: Instant, bytes: u64, payload: u32) {
+        if !matches!(self, RateControl::Fixed) {
+            self.account(now, bytes, payload);
+        }
+    }
+
+    fn account(&mut self, now: Instant, bytes: u64, payload: u32) {
         match self {
             RateControl::Fixed => {}
             RateControl::Limited(pacer) => {

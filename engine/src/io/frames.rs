@@ -100,6 +100,14 @@ pub trait PacketIo {
     #[inline]
     fn fetch<T>(_what: &T) {}
 
+    /// Asks for the room of `frame` to be brought near: soon `len` bytes are written to it.
+    #[inline]
+    fn fetch_room(_frame: &mut Self::Tx, _len: usize) {}
+
+    /// Asks for the bytes of `frame` to be brought near: it is taken soon.
+    #[inline]
+    fn fetch_frame(_frame: &Self::Rx) {}
+
     /// The time of the turn, for ports that care.
     #[inline]
     fn set_now(&mut self, _now: Instant) {}

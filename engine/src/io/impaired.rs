@@ -214,7 +214,7 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
         again + if again < n { self.inner.alloc(out, n - again) } else { 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
         // What is to be altered or doubled is in one piece.
         self.state.is_none() && self.inner.attach(frame, head, piece, tail)
@@ -248,6 +248,16 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
     #[inline]
     fn fetch<T>(what: &T) {
         I::fetch(what);
+    }
+
+    #[inline]
+    fn fetch_room(frame: &mut I::Tx, len: usize) {
+        I::fetch_room(frame, len);
+    }
+
+    #[inline]
+    fn fetch_frame(frame: &I::Rx) {
+        I::fetch_frame(frame);
     }
 
     /// What it holds back may be long.

@@ -145,7 +145,7 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
         self.inner.alloc(out, n)
     }
 
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
         // What is sent is recorded in one piece.
         let recorded = self.capture.as_ref().is_some_and(|c| c.limits.direction != Direction::Rx);
@@ -184,6 +184,16 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     #[inline]
     fn fetch<T>(what: &T) {
         I::fetch(what);
+    }
+
+    #[inline]
+    fn fetch_room(frame: &mut I::Tx, len: usize) {
+        I::fetch_room(frame, len);
+    }
+
+    #[inline]
+    fn fetch_frame(frame: &I::Rx) {
+        I::fetch_frame(frame);
     }
 
     #[inline]

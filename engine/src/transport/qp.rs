@@ -144,14 +144,41 @@ impl Hold {
 }
 
 /// A frame that [`QueuePair::poll_transmit`] wrote.
+///
+/// In one word, which goes through registers: several fields would go through memory, and whoever reads
+/// them together there waits until each has been stored, behind all that was stored into the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct Sent(u64);
+
+impl Sent {
+    #[inline(always)]
+    pub(super) fn new(len: usize, payload: u32, psn: Psn) -> Sent {
+        debug_assert!(len < 1 << 16 && payload < 1 << 16);
+        Sent(u64::from(psn.get()) << 32 | u64::from(payload) << 16 | len as u64)
+    }
+
     /// Bytes of the frame.
-    pub len: usize,
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+
+    /// Whether it is empty, which no frame is.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// Bytes of payload in it.
-    pub payload: u32,
+    #[inline(always)]
+    pub fn payload(self) -> u32 {
+        (self.0 >> 16) as u32 & 0xFFFF
+    }
+
     /// Its PSN.
-    pub psn: Psn,
+    #[inline(always)]
+    pub fn psn(self) -> Psn {
+        Psn::new((self.0 >> 32) as u32)
+    }
 }
 
 /// The facts of the connection that both halves use.
@@ -450,7 +477,7 @@ impl QueuePair {
     }
 
     /// Queues a send request.
-    #[inline]
+    #[inline(always)]
     pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
         match self.state {
             QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
@@ -584,7 +611,7 @@ impl QueuePair {
         self.cnps -= 1;
         conn.counters.np_cnp_sent += 1;
         let len = conn.template.cnp(slot.buf(), self.cnp_tos, self.cnp_pcp);
-        Some(Sent { len, payload: 0, psn: Psn::new(0) })
+        Some(Sent::new(len, 0, Psn::new(0)))
     }
 
     /// [`QueuePair::poll_transmit`] without CNPs.
@@ -701,8 +728,8 @@ impl QueuePair {
     ) -> Option<Sent> {
         let conn = self.conn.as_mut()?;
         let sent = self.responder.transmit(now, conn, mem, slot)?;
-        if sent.payload != 0 {
-            self.requester.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64, sent.payload);
+        if sent.payload() != 0 {
+            self.requester.cc.on_sent(now, (sent.len() + L1_OVERHEAD) as u64, sent.payload());
         }
         self.after_responder(done);
         Some(sent)

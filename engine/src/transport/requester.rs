@@ -75,7 +75,7 @@ pub(super) struct Requester {
 }
 
 /// A posted send request.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Wqe {
     pub(super) wr: SendWr,
     pub(super) first: Psn,
@@ -181,7 +181,7 @@ impl Requester {
         self.una.distance_to(self.high).max(0) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn post(&mut self, wr: SendWr, mtu: Mtu, ty: QpType) -> Result<(), PostError> {
         let len = wr.sge.len;
         if matches!(wr.op, SendOp::Datagram(_)) != (ty == QpType::Ud) {
@@ -324,8 +324,9 @@ impl Requester {
         self.move_una(self.high, conn);
         if self.cursor_packet == 0 {
             // The cursor went on to the next request: this one is done.
-            if let Some(wqe) = self.sq.pop() {
-                complete(conn, &wqe, done);
+            if let Some(wqe) = self.sq.front() {
+                complete(conn, wqe, done);
+                self.sq.skip();
             }
         }
         Transmit::Sent(sent)
@@ -379,12 +380,12 @@ impl Requester {
     }
 
     /// The request at the head of the queue is done.
+    #[inline]
     pub(super) fn finish_head(&mut self, conn: &mut Conn, done: &mut impl Completions) {
-        if let Some(wqe) = self.sq.pop() {
-            if wqe.counted {
-                self.reads_out -= 1;
-            }
-            complete(conn, &wqe, done);
+        if let Some(wqe) = self.sq.front() {
+            self.reads_out -= u32::from(wqe.counted);
+            complete(conn, wqe, done);
+            self.sq.skip();
         }
     }
 
@@ -479,11 +480,11 @@ impl Requester {
     fn account(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, again: bool) {
         let counters = &mut conn.counters;
         counters.tx_data_packets += 1;
-        counters.tx_payload_bytes += u64::from(sent.payload);
+        counters.tx_payload_bytes += u64::from(sent.payload());
         counters.retransmits += u64::from(again);
         if let Some(loss) = &mut self.loss
             && again
-            && loss.psn == sent.psn
+            && loss.psn == sent.psn()
             && !core::mem::replace(&mut loss.resent, true)
         {
             conn.stages.record(Stage::NakToResend, now.since(loss.noticed));
@@ -491,7 +492,7 @@ impl Requester {
         let Some(wqe) = self.sq.get_mut(self.cursor) else { return };
         let takes_recv = wqe.wr.op.takes_recv();
         let mut advance = 1;
-        let mut load = Load { packets: 1, frames: sent.len as u64, payload: u64::from(sent.payload) };
+        let mut load = Load { packets: 1, frames: sent.len() as u64, payload: u64::from(sent.payload()) };
         if wqe.wr.op.is_read_or_atomic() {
             advance = wqe.packets - self.cursor_packet;
             wqe.resumed = self.cursor_packet;
@@ -502,7 +503,7 @@ impl Requester {
             load = Load::of(wqe, self.cursor_packet, advance, sent, conn);
         }
         let counters = &mut conn.counters;
-        let next = sent.psn.plus(advance);
+        let next = sent.psn().plus(advance);
         if self.since_ack_request == 0 {
             self.asked = next.minus(1);
         }
@@ -532,9 +533,9 @@ impl Requester {
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(now, load.packets, load.frames, load.payload);
         }
-        self.cc.on_sent(now, (sent.len + L1_OVERHEAD) as u64, sent.payload);
+        self.cc.on_sent(now, (sent.len() + L1_OVERHEAD) as u64, sent.payload());
         if let Some(gaps) = &mut self.gaps
-            && sent.payload != 0
+            && sent.payload() != 0
         {
             gaps.note(now);
         }
@@ -543,10 +544,10 @@ impl Requester {
     /// A lost packet has left again: counters, timer and pacer.
     pub(super) fn account_again(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, load: Load) {
         conn.counters.tx_data_packets += 1;
-        conn.counters.tx_payload_bytes += u64::from(sent.payload);
+        conn.counters.tx_payload_bytes += u64::from(sent.payload());
         conn.counters.retransmits += 1;
-        if sent.psn.is_after(self.asked) {
-            self.asked = sent.psn;
+        if sent.psn().is_after(self.asked) {
+            self.asked = sent.psn();
         }
         if self.deadline.is_none() {
             self.restart_timer(now);
@@ -568,7 +569,7 @@ impl Load {
     /// link with is its answer: first and last packet have an AETH, the last one a pad.
     pub(super) fn of(wqe: &Wqe, k: u32, asks_for: u32, sent: &Sent, conn: &Conn) -> Load {
         let SendOp::Read { .. } = wqe.wr.op else {
-            return Load { packets: 1, frames: sent.len as u64, payload: u64::from(sent.payload) };
+            return Load { packets: 1, frames: sent.len() as u64, payload: u64::from(sent.payload()) };
         };
         let shift = conn.mtu.shift();
         let payload = u64::from((wqe.wr.sge.len - (k << shift)).min(asks_for << shift));
@@ -579,7 +580,7 @@ impl Load {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn complete(conn: &Conn, wqe: &Wqe, done: &mut impl Completions) {
     if wqe.wr.flags.signaled {
         done.complete(Completion {

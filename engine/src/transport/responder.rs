@@ -433,7 +433,8 @@ impl Responder {
                     return Err(INVALID);
                 }
                 let key = MrKey(reth.rkey);
-                if len != 0 {
+                // What comes in one packet is checked when it is put there.
+                if len != payload {
                     mem.check_remote(conn.pd, key, reth.va, len, Access::REMOTE_WRITE).map_err(|_| ACCESS)?;
                 }
                 (reth.va, key, len, 0)

@@ -294,7 +294,7 @@ impl Output {
             self.fresh -= u32::from(!core::mem::replace(&mut resource.answered, true));
         }
         conn.counters.tx_response_packets += 1;
-        conn.counters.tx_payload_bytes += u64::from(sent.payload);
+        conn.counters.tx_payload_bytes += u64::from(sent.payload());
         Ok(sent)
     }
 
@@ -317,7 +317,7 @@ impl Output {
                 return Err(self.unreadable(psn, resource.msn));
             };
             conn.counters.tx_response_packets += 1;
-            conn.counters.tx_payload_bytes += u64::from(sent.payload);
+            conn.counters.tx_payload_bytes += u64::from(sent.payload());
             return Ok(Some(sent));
         }
         Ok(None)
@@ -368,7 +368,7 @@ pub(super) fn acknowledge_blocks(
     let bytes = &bytes[..blocks.len().min(SackBlock::MOST) * SackBlock::LEN];
     let sent = finish(conn, slot, &mut head, Opcode::RC_ACKNOWLEDGE, psn, Aeth::LEN, bytes.into());
     // They are no payload of anybody's.
-    Sent { payload: 0, ..sent }
+    Sent::new(sent.len(), 0, sent.psn())
 }
 
 /// Writes an ACKNOWLEDGE packet: ACK, NAK or RNR NAK.
@@ -442,7 +442,7 @@ fn finish(
 ) -> Sent {
     let stamp = Stamp { opcode, solicited: false, ack_req: false, pad: 0, psn, tos: None };
     let len = conn.template.write(slot, head, stamp, ext, payload);
-    Sent { len, payload: payload.len as u32, psn }
+    Sent::new(len, payload.len as u32, psn)
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Segment {
         let solicited = wr.flags.solicited && self.last && wr.op.takes_recv();
         let stamp = Stamp { opcode, solicited, ack_req: self.ask && !uc, pad: 0, psn: self.psn, tos: None };
         let len = conn.template.write(slot, &mut head, stamp, ext, what);
-        Ok(Sent { len, payload, psn: self.psn })
+        Ok(Sent::new(len, payload, self.psn))
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn write(
     let stamp = Stamp { opcode, solicited, ack_req: false, pad: 0, psn, tos: None };
     template.set_dest_qp(to.qpn);
     let len = template.write(slot, &mut head, stamp, ext, what);
-    Ok(Sent { len, payload, psn })
+    Ok(Sent::new(len, payload, psn))
 }
 
 /// Takes a datagram.  What is wrong with it is nobody's business but the counters'.

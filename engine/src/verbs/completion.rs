@@ -199,7 +199,8 @@ impl CompletionQueue {
         self.overflow
     }
 
-    #[inline]
+    /// In place: an entry that was put together elsewhere would wait for its own stores.
+    #[inline(always)]
     fn push(&mut self, entry: CqEntry) {
         if self.len() < self.capacity {
             if self.entries.len() == self.capacity {
@@ -214,7 +215,7 @@ impl CompletionQueue {
 }
 
 impl Completions for CompletionQueue {
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, completion: Completion) {
         self.push(CqEntry::Completion(completion));
     }

@@ -52,7 +52,7 @@ impl<T> Ring<T> {
     }
 
     /// Gives the item back when the ring is full.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
         if self.is_full() {
             return Err(item);
@@ -70,6 +70,17 @@ impl<T> Ring<T> {
         let item = self.slots[(self.head & self.mask) as usize].take();
         self.head = self.head.wrapping_add(1);
         item
+    }
+
+    /// Leaves out the oldest item, which need not be moved for that.
+    #[inline]
+    pub(crate) fn skip(&mut self)
+    where
+        T: Copy,
+    {
+        if !self.is_empty() {
+            self.head = self.head.wrapping_add(1);
+        }
     }
 
     /// The item at `position`, when it has been pushed and not popped.

@@ -63,7 +63,7 @@ impl Constant {
     }
 
     /// `len` bytes from `at` on, if they are a piece with a known CRC: those or others that are equal.
-    #[inline]
+    #[inline(always)]
     pub fn piece(&self, at: usize, len: usize) -> Option<Piece<'_>> {
         // The path MTU is a power of two, and a division is a long wait.
         let index =
@@ -81,6 +81,12 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
+    /// How many bytes it is.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.of.grid
+    }
+
     /// Its bytes.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
@@ -187,7 +193,7 @@ mod tests {
         let head = noise(28);
         let mut head_bth = [0u8; 40];
         head_bth[..28].copy_from_slice(&head);
-        let prefix = IcrcPrefix::new(Encapsulation::Ipv4, &head).unwrap();
+        let prefix = IcrcPrefix::new(Encapsulation::Ipv4, &head, 0).unwrap();
         let running = prefix.begin(&head_bth);
         assert_eq!(piece.after(running), running.then(piece.bytes()));
         assert_ne!(constant.piece(0, 1024).unwrap().after(running), running.then(piece.bytes()));

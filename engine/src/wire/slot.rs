@@ -92,7 +92,11 @@ pub(super) fn copy_head(out: &mut [u8], head: &[u8; HEAD_ROOM], len: usize) {
     match (len, out.len()) {
         (0..=64, 64..) => out[..64].copy_from_slice(&head[..64]),
         (65..=128, 128..) => out[..128].copy_from_slice(&head[..128]),
-        (129..=HEAD_ROOM, HEAD_ROOM..) => out[..HEAD_ROOM].copy_from_slice(head),
+        (129..=HEAD_ROOM, HEAD_ROOM..) => {
+            // As a whole it would be a call.
+            out[..128].copy_from_slice(&head[..128]);
+            out[128..HEAD_ROOM].copy_from_slice(&head[128..]);
+        }
         _ => out[..len].copy_from_slice(&head[..len]),
     }
 }

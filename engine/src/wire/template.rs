@@ -74,10 +74,10 @@ pub struct Template {
     encapsulation: Encapsulation,
     /// Sum of the IPv4 header without TOS, total length and checksum.
     ipv4_sum: u32,
-    /// iCRC prefixes of the last two UDP lengths: full packets and acknowledgements, mostly.
-    prefixes: [(u16, IcrcPrefix); 2],
+    /// The last two iCRC prefixes, by UDP length and lead: full packets and acknowledgements, mostly.
+    prefixes: [(u32, IcrcPrefix); 2],
     /// Which of them is replaced next.
-    oldest: usize,
+    oldest: u8,
     /// Frames have no payload and no iCRC.
     hollow: bool,
 }
@@ -142,8 +142,9 @@ impl Template {
         .emit(&mut headers[bth_at..]);
 
         let len = bth_at + Bth::LEN;
-        let ack = udp_len_of(Aeth::LEN);
-        let prefixes = [(ack, prefix_of(&headers, l3, len, encapsulation, ack)); 2];
+        let (ack, lead) = (udp_len_of(Aeth::LEN), IcrcPrefix::lead_of(Aeth::LEN));
+        let prefix = prefix_of(&headers, l3, len, encapsulation, ack, lead);
+        let prefixes = [(prefix_key(ack, lead), prefix); 2];
         Template { headers, l3, len, encapsulation, ipv4_sum, prefixes, oldest: 0, hollow: false }
     }
 
@@ -220,8 +221,9 @@ impl Template {
         if self.hollow {
             return end.max(MIN_FRAME);
         }
-        let prefix = self.prefix(udp_len);
-        prefix.seal(&mut out[self.len - Bth::LEN..end]);
+        let lead = IcrcPrefix::lead_of(body_len);
+        let prefix = self.prefix(udp_len, lead);
+        prefix.seal(&mut out[self.len - Bth::LEN - lead..end]);
         if end < MIN_FRAME {
             out[end..MIN_FRAME].fill(0);
             return MIN_FRAME;
@@ -257,36 +259,46 @@ impl Template {
             return (at + body_len + ICRC_LEN).max(MIN_FRAME);
         }
         let at = self.stamp(&mut head.0, &fields, body_len);
-        let bth_at = at - Bth::LEN;
-        let prefix = self.prefix(udp_len_of(body_len));
         let payload_at = at + ext_len;
         let end = at + body_len + ICRC_LEN;
-        if end <= HEAD_ROOM {
+        let at_once = end <= HEAD_ROOM && payload.piece.is_none();
+        let lead = IcrcPrefix::lead_of(if at_once { body_len } else { ext_len });
+        let prefix = self.prefix(udp_len_of(body_len), lead);
+        let from = at - Bth::LEN - lead;
+        if at_once {
             head.0[payload_at..payload_at + bytes.len()].copy_from_slice(bytes);
-            prefix.seal(&mut head.0[bth_at..end]);
-            let len = end.max(MIN_FRAME);
-            copy_head(slot.buf(), &head.0, len);
+            let icrc = prefix.finish(&head.0[from..end - ICRC_LEN]);
+            let (len, out) = (end.max(MIN_FRAME), slot.buf());
+            copy_head(out, &head.0, len);
+            // Last, so that nothing else waits for the CRC.
+            out[end - ICRC_LEN..end].copy_from_slice(&icrc);
             return len;
         }
-        let running = prefix.begin(&head.0[bth_at..payload_at]);
+        let running = prefix.begin(&head.0[from..payload_at]);
         let running = match &payload.piece {
             Some(piece) => piece.after(running),
             None => running.then(bytes),
         };
         // Pad and iCRC.
+        let icrc = running.then(&[0; 3][..pad]).finish();
         let mut tail = [0; 3 + ICRC_LEN];
         let tail = &mut tail[..pad + ICRC_LEN];
-        tail[pad..].copy_from_slice(&running.then(&[0; 3][..pad]).finish());
+        tail[pad..].copy_from_slice(&icrc);
         if let Some(piece) = &payload.piece
             && slot.attach(&head.0[..payload_at], piece, tail)
         {
             return end;
         }
+        // With a piece, or so long, it is no shorter than MIN_FRAME.
         let out = slot.buf();
         copy_head(out, &head.0, payload_at);
         let (body, rest) = out[payload_at..end].split_at_mut(bytes.len());
         body.copy_from_slice(bytes);
-        rest.copy_from_slice(tail);
+        match rest.first_chunk_mut() {
+            // Four bytes are a move, a length that varies is a call.
+            Some(place) if pad == 0 => *place = icrc,
+            _ => rest.copy_from_slice(tail),
+        }
         end
     }
 
@@ -359,21 +371,22 @@ impl Template {
     }
 
     #[inline(always)]
-    fn prefix(&mut self, udp_len: u16) -> IcrcPrefix {
+    fn prefix(&mut self, udp_len: u16, lead: usize) -> IcrcPrefix {
         let [a, b] = self.prefixes;
-        if a.0 == udp_len {
+        let key = prefix_key(udp_len, lead);
+        if a.0 == key {
             a.1
-        } else if b.0 == udp_len {
+        } else if b.0 == key {
             b.1
         } else {
-            self.remember_prefix(udp_len)
+            self.remember_prefix(udp_len, lead)
         }
     }
 
     #[inline(never)]
-    fn remember_prefix(&mut self, udp_len: u16) -> IcrcPrefix {
-        let prefix = prefix_of(&self.headers, self.l3, self.len, self.encapsulation, udp_len);
-        self.prefixes[self.oldest] = (udp_len, prefix);
+    fn remember_prefix(&mut self, udp_len: u16, lead: usize) -> IcrcPrefix {
+        let prefix = prefix_of(&self.headers, self.l3, self.len, self.encapsulation, udp_len, lead);
+        self.prefixes[usize::from(self.oldest)] = (prefix_key(udp_len, lead), prefix);
         self.oldest ^= 1;
         prefix
     }
@@ -424,6 +437,7 @@ fn prefix_of(
     len: usize,
     encapsulation: Encapsulation,
     udp_len: u16,
+    lead: usize,
 ) -> IcrcPrefix {
     let mut headers = *headers;
     let bth_at = len - Bth::LEN;
@@ -435,7 +449,13 @@ fn prefix_of(
     if encapsulation != Encapsulation::Grh {
         put16(&mut headers, bth_at - 4, udp_len);
     }
-    IcrcPrefix::new(encapsulation, &headers[l3..bth_at]).expect("all headers before the BTH")
+    IcrcPrefix::new(encapsulation, &headers[l3..bth_at], lead).expect("all headers before the BTH")
+}
+
+/// What decides a prefix of a template.
+#[inline(always)]
+fn prefix_key(udp_len: u16, lead: usize) -> u32 {
+    u32::from(udp_len) << 4 | lead as u32
 }
 
 /// Without total length and checksum.
@@ -597,12 +617,12 @@ mod tests {
     #[test]
     fn the_last_two_lengths_are_cached() {
         let mut template = Template::new(&route(V4, None), 0xFFFF, Qpn::new(0x11));
-        for body in [8, 12, 4096, 16] {
-            template.prefix(udp_len_of(body));
+        for (body, lead) in [(8, 0), (12, 0), (4096, 4), (4096, 0), (4096, 4)] {
+            template.prefix(udp_len_of(body), lead);
         }
-        let mut cached = template.prefixes.map(|(udp_len, _)| udp_len);
+        let mut cached = template.prefixes.map(|(key, _)| key);
         cached.sort();
-        assert_eq!(cached, [udp_len_of(16), udp_len_of(4096)]);
+        assert_eq!(cached, [0, 4].map(|lead| prefix_key(udp_len_of(4096), lead)));
     }
 
     #[test]

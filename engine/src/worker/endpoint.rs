@@ -30,6 +30,13 @@ const QUANTUM: u32 = 16;
 /// A paced queue pair that may send within this time stays in the ready ring.
 const SPIN: Duration = Duration::from_nanos(4096);
 
+/// The room of a frame is fetched so many frames before it is filled, what a frame holds so many before it
+/// is taken.
+const TX_AHEAD: usize = 2;
+const RX_AHEAD: usize = 2;
+/// So much of the room of a frame is fetched when it is allocated.
+const NEAR_ROOM: usize = 192;
+
 /// When the iCRC of a received frame is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IcrcCheck {
@@ -115,7 +122,7 @@ impl<I: PacketIo> Slot for TxSlot<'_, I> {
         self.frame.buf()
     }
 
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
         self.attached = self.io.attach(self.frame, head, piece, tail);
         self.attached
@@ -143,6 +150,8 @@ pub struct Endpoint<I: PacketIo> {
     batch: ArrayVec<I::Tx, BURST>,
     icrc_turn: u32,
     now: Instant,
+    /// How long the next frames are likely to be, where they are long and filled by copying.
+    reach: usize,
     /// In this turn: the port did not take all, there was no memory for frames.
     full: bool,
     no_memory: bool,
@@ -181,6 +190,7 @@ impl<I: PacketIo> Endpoint<I> {
             batch: ArrayVec::new(),
             icrc_turn: 0,
             now: Instant::ZERO,
+            reach: 0,
             full: false,
             no_memory: false,
             again: Instant::FAR,
@@ -290,7 +300,7 @@ impl<I: PacketIo> Endpoint<I> {
     }
 
     /// Posts a send request.  `None` when there is no such queue pair.
-    #[inline]
+    #[inline(always)]
     pub fn post_send(&mut self, qpn: Qpn, wr: SendWr) -> Option<Result<(), PostError>> {
         let local = self.local(qpn)?;
         let slot = self.table.get_mut(local)?;
@@ -398,6 +408,9 @@ impl<I: PacketIo> Endpoint<I> {
             if far {
                 self.look_ahead(&rx, i);
             }
+            if let Some(later) = rx.get(i + RX_AHEAD) {
+                I::fetch_frame(later);
+            }
             if let Some(worker) = self.take(now, frame, i >= crossed) {
                 astray.push((i, worker));
             }
@@ -494,6 +507,12 @@ impl<I: PacketIo> Endpoint<I> {
                 self.no_memory = true;
                 break true;
             }
+            if self.reach != 0 {
+                let later = self.spare.len().wrapping_sub(1 + TX_AHEAD);
+                if let Some(frame) = self.spare.get_mut(later) {
+                    I::fetch_room(frame, self.reach);
+                }
+            }
             let Some(frame) = self.spare.last_mut() else { break true };
             let mut slot_of = TxSlot { io: &mut self.io, frame, attached: false };
             let outcome = match held {
@@ -502,9 +521,11 @@ impl<I: PacketIo> Endpoint<I> {
             };
             match outcome {
                 Transmit::Sent(what) => {
-                    if !slot_of.attached {
-                        frame.set_len(what.len);
+                    let attached = slot_of.attached;
+                    if !attached {
+                        frame.set_len(what.len());
                     }
+                    self.reach = if attached || what.len() <= NEAR_ROOM { 0 } else { what.len() };
                     self.batch.extend(self.spare.pop());
                     sent += 1;
                 }
@@ -580,15 +601,16 @@ impl<I: PacketIo> Endpoint<I> {
             (true, None, None) => classify_rocev1(bytes, vlan),
             (true, None, Some(rest)) => classify_rocev1_pieces(bytes, rest, vlan),
         };
-        let verdict = match found {
+        // Not moved: it is large.
+        let verdict = match &found {
             Err(DropReason::NonRoce) => match self.take_other(now, bytes) {
                 Some(_) => self.non_roce(now, frame),
                 None => return None,
             },
-            Err(reason) => Verdict::Dropped(reason),
+            Err(reason) => Verdict::Dropped(*reason),
             Ok(p) if !self.vlan_fits(p.vlan) => Verdict::Dropped(DropReason::VlanMismatch),
             Ok(p) => match self.table.owner(p.bth.dest_qp) {
-                Owner::Nobody => self.no_qp(&p),
+                Owner::Nobody => self.no_qp(p),
                 Owner::Worker(worker) if fresh => return Some(worker),
                 Owner::Worker(_) => Verdict::Dropped(DropReason::NoQp),
                 Owner::Here(local) => {
@@ -597,8 +619,8 @@ impl<I: PacketIo> Endpoint<I> {
                     } else if let Some(qp) = self.table.get_mut(local).and_then(|s| s.qp.as_mut()) {
                         let srq = qp.srq().and_then(|srqn| self.srqs.get_mut(srqn.0 as usize));
                         let verdict = match srq {
-                            None => qp.on_packet(now, &p, &mut self.mem, &mut self.cq),
-                            Some(srq) => qp.on_packet_shared(now, &p, &mut self.mem, srq, &mut self.cq),
+                            None => qp.on_packet(now, p, &mut self.mem, &mut self.cq),
+                            Some(srq) => qp.on_packet_shared(now, p, &mut self.mem, srq, &mut self.cq),
                         };
                         if let Some(mark) = qp.take_mark()
                             && let Some(point) = &mut self.notification
@@ -607,7 +629,7 @@ impl<I: PacketIo> Endpoint<I> {
                             qp.notify(point.config());
                         }
                         self.touch(local);
-                        self.note_received(now, &p);
+                        self.note_received(now, p);
                         verdict
                     } else {
                         Verdict::Dropped(DropReason::NoQp)

@@ -170,7 +170,7 @@ impl Side {
         let mut frames = Vec::new();
         let mut slot = vec![0xEE; 4400];
         while let Transmit::Sent(sent) = self.qp.poll_transmit(now, &self.mem, &mut slot, &mut self.done) {
-            frames.push(slot[..sent.len].to_vec());
+            frames.push(slot[..sent.len()].to_vec());
             assert!(frames.len() < 100_000, "sends for ever");
         }
         frames
@@ -311,7 +311,7 @@ impl Pair {
                     }
                     let side = &mut self.sides[from];
                     match side.qp.poll_transmit(self.now, &side.mem, &mut slot, &mut side.done) {
-                        Transmit::Sent(sent) => self.launch(from, &slot[..sent.len], fate),
+                        Transmit::Sent(sent) => self.launch(from, &slot[..sent.len()], fate),
                         Transmit::Wait(at) => {
                             wake = wake.min(at);
                             break;

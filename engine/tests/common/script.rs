@@ -58,7 +58,7 @@ impl Script {
                 let side = &mut self.side;
                 match side.qp.poll_transmit(self.now, &side.mem, &mut slot, &mut side.done) {
                     Transmit::Sent(sent) => {
-                        log.push((self.now.as_nanos() / 1000, show(&slot[..sent.len])));
+                        log.push((self.now.as_nanos() / 1000, show(&slot[..sent.len()])));
                     }
                     Transmit::Wait(at) => {
                         wake = wake.min(at);

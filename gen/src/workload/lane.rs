@@ -144,7 +144,7 @@ impl Lane {
         });
         if source.is_some() && s.local.each().count() == 1 && !s.verify && size != 0 {
             // The same bytes over and over: nothing needs to look at them again.
-            let _ = endpoint.memory_mut().freeze(key, s.mtu.bytes());
+            let _ = endpoint.memory_mut().freeze(key, s.mtu.bytes().min(size));
         }
         if s.side == Side::Receiver && s.traffic.has(Verb::takes_recv) {
             for i in 0..u64::from(s.shared.map_or(s.depth, |shared| shared.entries)) {
@@ -345,28 +345,31 @@ impl Lane {
             if reads { (s.local.read, s.remote.read) } else { (s.local.write, s.remote.write) };
         let (addr, raddr, rkey) = (local.of(number), remote.of(number), remote.key);
         let imm = number as u32;
-        let op = match verb {
-            Verb::Write => SendOp::Write { raddr, rkey },
-            Verb::WriteImm => SendOp::WriteImm { raddr, rkey, imm },
-            Verb::Send => s.datagram.map_or(SendOp::Send, SendOp::Datagram),
-            Verb::SendImm => match s.datagram {
-                None => SendOp::SendImm(imm),
-                Some(to) => SendOp::Datagram(Datagram { imm: Some(imm), ..to }),
-            },
-            Verb::Read => SendOp::Read { raddr, rkey },
-        };
         if s.verify && !reads && size != 0 {
             if let Ok(bytes) = endpoint.memory_mut().local_mut(local.key, addr, size) {
                 pattern::fill(bytes, s.seed, number);
             }
         }
-        let wr = SendWr {
+        let wr = |op| SendWr {
             wr_id: number,
             op,
             sge: Sge { addr, len: size, lkey: local.key },
             flags: SendFlags { signaled: true, ..SendFlags::default() },
         };
-        if !matches!(endpoint.post_send(s.qpn, wr), Some(Ok(()))) {
+        // Each is posted for itself and so put together in the send queue: one that is put together here
+        // and then moved would be read before it is stored.
+        let outcome = match (verb, s.datagram) {
+            (Verb::Write, _) => endpoint.post_send(s.qpn, wr(SendOp::Write { raddr, rkey })),
+            (Verb::WriteImm, _) => endpoint.post_send(s.qpn, wr(SendOp::WriteImm { raddr, rkey, imm })),
+            (Verb::Read, _) => endpoint.post_send(s.qpn, wr(SendOp::Read { raddr, rkey })),
+            (Verb::Send, None) => endpoint.post_send(s.qpn, wr(SendOp::Send)),
+            (Verb::SendImm, None) => endpoint.post_send(s.qpn, wr(SendOp::SendImm(imm))),
+            (_, Some(to)) => {
+                let imm = (verb == Verb::SendImm).then_some(imm);
+                endpoint.post_send(s.qpn, wr(SendOp::Datagram(Datagram { imm, ..to })))
+            }
+        };
+        if !matches!(outcome, Some(Ok(()))) {
             return false;
         }
         self.posted += 1;

@@ -120,6 +120,24 @@ pub struct DpdkIo {
     next: usize,
 }
 
+impl DpdkIo {
+    #[inline]
+    fn attach_long(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+        let Some(pieces) = &mut self.pieces else { return false };
+        // Whole cache lines are a few moves, a length that varies is a call.
+        let room = frame.room_mut();
+        match (head.first_chunk::<64>(), head.len()) {
+            (Some(line), 65..) => {
+                room[..64].copy_from_slice(line);
+                room[64..head.len()].copy_from_slice(&head[64..]);
+            }
+            _ => room[..head.len()].copy_from_slice(head),
+        }
+        frame.set_len(head.len());
+        pieces.add(frame, piece, tail)
+    }
+}
+
 impl PacketIo for DpdkIo {
     type Rx = Mbuf;
     type Tx = Mbuf;
@@ -152,23 +170,9 @@ impl PacketIo for DpdkIo {
         self.pool.alloc_bulk(out, n)
     }
 
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
-        let Some(pieces) = &mut self.pieces else { return false };
-        if piece.bytes().len() < ATTACH_FROM {
-            return false;
-        }
-        // Whole cache lines are a few moves, a length that varies is a call.
-        let room = frame.room_mut();
-        match (head.first_chunk::<64>(), head.len()) {
-            (Some(line), 65..) => {
-                room[..64].copy_from_slice(line);
-                room[64..head.len()].copy_from_slice(&head[64..]);
-            }
-            _ => room[..head.len()].copy_from_slice(head),
-        }
-        frame.set_len(head.len());
-        pieces.add(frame, piece, tail)
+        piece.size() >= ATTACH_FROM && self.attach_long(frame, head, piece, tail)
     }
 
     #[inline]
@@ -184,6 +188,16 @@ impl PacketIo for DpdkIo {
     #[inline]
     fn fetch<T>(what: &T) {
         dpdk_ffi::fetch(what);
+    }
+
+    #[inline]
+    fn fetch_room(frame: &mut Mbuf, len: usize) {
+        frame.fetch_room(len);
+    }
+
+    #[inline]
+    fn fetch_frame(frame: &Mbuf) {
+        frame.fetch_data();
     }
 
     fn caps(&self) -> Caps {
