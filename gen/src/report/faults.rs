@@ -105,7 +105,8 @@ pub(super) fn failures(s: &Scenario, flow: &FlowResult, m: &FlowMeasure) -> Vec<
                 ": the peer does not answer; is it up, and is this its address?".to_owned()
             }
             (CompletionStatus::RemInvReqErr | CompletionStatus::RemAccessErr, Some(c)) => format!(
-                ": the machine there does not grant this; its program is to be {}, with -s {} or more, or rocegen serve",
+                ": the machine there does not grant this; its program is to be {}, with -s {} or more, or rocegen serve with as \
+                 much --peer-memory",
                 program(c.verb),
                 c.size
             ),
