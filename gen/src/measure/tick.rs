@@ -94,7 +94,9 @@ pub struct Row {
 struct Known {
     /// By worker and side.
     shares: Vec<(Reading, Spread)>,
-    /// At the moment before.
+    /// At the last moment.
+    latest: (Reading, Spread),
+    /// At the moment where the span that goes on began.
     before: (Reading, Spread),
     window: Window,
 }
@@ -137,6 +139,10 @@ pub struct Collector {
     known: BTreeMap<Subject, Known>,
     /// The last moment that all workers have told of.
     now: Option<Instant>,
+    /// So many moments make a span.
+    per_span: u64,
+    /// Where the span that goes on began.
+    from: Option<Instant>,
     /// When measuring began and ended, as far as that is known.
     measured: (Option<Instant>, Option<Instant>),
     /// Whether anything was measured.
@@ -154,10 +160,17 @@ impl Collector {
             reached: vec![None; workers],
             known: BTreeMap::new(),
             now: None,
+            per_span: 1,
+            from: None,
             measured: (None, None),
             began: false,
             timeline: Timeline::default(),
         }
+    }
+
+    /// Spans are so many moments long: what happened in one is told when it is over.
+    pub fn set_span(&mut self, moments: u64) {
+        self.per_span = moments.max(1);
     }
 
     /// Measuring began, at or after the last moment that [`Self::advance`] has seen; what was before is left
@@ -201,7 +214,13 @@ impl Collector {
                     known.shares[2 * worker + tick.side] = (tick.reading, tick.spread);
                 }
             }
-            self.moment(at, &payload, &mut row);
+            self.now = Some(at);
+            for known in self.known.values_mut() {
+                known.latest = known.sum();
+            }
+            if number % self.per_span == 0 {
+                self.moment(at, &payload, &mut row);
+            }
         }
     }
 
@@ -210,20 +229,19 @@ impl Collector {
         let (begin, end) = self.measured;
         let ours =
             |from: &Instant| begin.is_some_and(|b| *from >= b) && end.is_none_or(|e| at <= e) && at > *from;
-        let from = self.now.replace(at).or(begin).filter(ours);
+        let from = self.from.replace(at).or(begin).filter(ours);
         let Some(from) = from else {
             for known in self.known.values_mut() {
-                known.before = known.sum();
+                known.before.clone_from(&known.latest);
             }
             return;
         };
         let first = !std::mem::replace(&mut self.began, true);
         let mut flows = vec![Spell::default(); self.flows];
         for (subject, known) in &mut self.known {
-            let (reading, spread) = known.sum();
-            let p = |percent| spread.percentile_since(&known.before.1, percent);
-            let spell = Spell::between(&known.before.0, &reading, p(50.0), p(99.0));
-            known.before = (reading, spread);
+            let p = |percent| known.latest.1.percentile_since(&known.before.1, percent);
+            let spell = Spell::between(&known.before.0, &known.latest.0, p(50.0), p(99.0));
+            known.before.clone_from(&known.latest);
             if subject.qp.is_none() {
                 let flow = subject.flow as usize;
                 if let Some(length) = self.window {
@@ -253,7 +271,7 @@ impl Collector {
     /// What each flow, by its index in the scenario, had come to then since the start.
     pub fn latest(&self) -> impl Iterator<Item = (usize, &(Reading, Spread))> {
         let flows = self.known.iter().filter(|(subject, _)| subject.qp.is_none());
-        flows.map(|(subject, known)| (subject.flow as usize, &known.before))
+        flows.map(|(subject, known)| (subject.flow as usize, &known.latest))
     }
 
     /// How it went.
@@ -318,6 +336,24 @@ mod tests {
         assert_eq!(c.timeline().spans.len(), 4);
         let latest: Vec<_> = c.latest().map(|(flow, (reading, _))| (flow, reading.bytes)).collect();
         assert_eq!((c.now(), latest), (Some(Instant::from_nanos(4 * MS)), vec![(0, 440)]));
+    }
+
+    #[test]
+    fn spans_of_several_moments() {
+        let mut c = Collector::new(1, 1, None);
+        c.set_span(4);
+        c.begin(Instant::ZERO);
+        for n in 1..=7 {
+            c.take(0, tick(100 * n, n, 0, true, &[]));
+        }
+        assert_eq!(rows(&mut c), [(0, 4, 400)], "the second one goes on");
+        let bytes = |c: &Collector| c.latest().map(|(_, (reading, _))| reading.bytes).collect::<Vec<_>>();
+        assert_eq!((c.now(), bytes(&c)), (Some(Instant::from_nanos(7 * MS)), vec![700]), "and is known");
+        // The worker had no room at 8.
+        for n in 9..=12 {
+            c.take(0, tick(100 * n, n, 0, true, &[]));
+        }
+        assert_eq!(rows(&mut c), [(4, 12, 800)]);
     }
 
     #[test]

@@ -131,7 +131,8 @@ pub(super) fn spread(latency: &Latency) -> Vec<(f64, u64)> {
 
 /// When measuring began: what times of the result count from.
 pub(super) fn began(flows: &[FlowMeasure], run: &Finished) -> Instant {
-    let first = run.timeline.spans.first().map(|s| s.0);
+    // The first span of the timeline may begin a little later.
+    let first = run.intervals.first().map(|interval| interval.from);
     first.or_else(|| flows.first().map(|f| f.base.sampled)).unwrap_or(Instant::ZERO)
 }
 

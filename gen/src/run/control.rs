@@ -5,7 +5,7 @@ use super::environment::{Environment, port_specs};
 use super::hands::Hands;
 use super::judges::{judges, longest_hold};
 use super::links;
-use super::live::{Key, Live, Phase};
+use super::live::{self, Key, Live, Phase};
 use super::measures::{flow_measures, note_windows, port_measures};
 use super::metrics::Metrics;
 use super::progress::Progress;
@@ -155,7 +155,8 @@ pub(super) fn run(
         plans[at.0].endpoints[at.1].io_mut().set_impairment(judge);
     }
     links::lead(scenario, seed, &mut plans)?;
-    let ticks = watch(scenario, &mut plans);
+    let live = !quiet && !args.no_live && live::is_possible();
+    let (ticks, per_span) = watch(scenario, &mut plans, live);
     let table = args.out.as_deref().map(Intervals::create).transpose();
     let table = table.map_err(|e| EnvironmentError(format!("--out: {e}")))?;
     let spare = plans.iter().map(|p| Some(Box::new(p.app.blank(&Latency::sized())))).collect();
@@ -181,7 +182,8 @@ pub(super) fn run(
         metrics,
         gathered: Gathered::default(),
     };
-    let measured = control.phases(meeting.as_mut(), sends, !quiet && !args.no_live);
+    control.collector.set_span(per_span);
+    let measured = control.phases(meeting.as_mut(), sends, live);
     // The terminal is given back.
     control.live = None;
     let Phases { base, end, last, theirs, mut peer_lost } = match measured {
@@ -488,13 +490,16 @@ impl Control<'_> {
     }
 }
 
-/// Has the workers that have flows tell of them; where they do.
-fn watch(s: &Scenario, plans: &mut [Plan<Io>]) -> Vec<Consumer<Tick>> {
+/// Has the workers that have flows tell of them: where they do, and how many moments are a span of the
+/// result.  For a view there are more moments than spans, in long runs.
+fn watch(s: &Scenario, plans: &mut [Plan<Io>], live: bool) -> (Vec<Consumer<Tick>>, u64) {
     let mut ticks = Vec::new();
     let lanes: u64 = s.flows.iter().map(|f| u64::from(f.qps)).sum();
     // To look at very many queue pairs takes a while.
     let least = USUAL.max(Duration::from_micros(5 * lanes));
-    let every = s.run.sample(least).max(FINEST);
+    let span = s.run.sample(least).max(FINEST);
+    let per_span = if live { span.as_nanos().div_ceil(live::FRAME.max(least).as_nanos()) } else { 1 };
+    let every = Duration::from_nanos(span.as_nanos() / per_span);
     for plan in plans.iter_mut() {
         if s.run.per_qp {
             plan.app.tell_queue_pairs_apart();
@@ -506,7 +511,7 @@ fn watch(s: &Scenario, plans: &mut [Plan<Io>]) -> Vec<Consumer<Tick>> {
             ticks.push(from);
         }
     }
-    ticks
+    (ticks, per_span)
 }
 
 /// The time before measuring begins: none where messages are counted and not time.

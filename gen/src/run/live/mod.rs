@@ -7,7 +7,7 @@ mod meter;
 mod terminal;
 
 pub(super) use keys::Key;
-pub(super) use terminal::give_back;
+pub(super) use terminal::{give_back, is_possible};
 
 use super::hands::Hands;
 use super::view::View;
@@ -20,7 +20,7 @@ use roce_engine::units::{Duration, Instant};
 use terminal::Terminal;
 
 /// The span between two pictures.
-const FRAME: Duration = Duration::from_millis(200);
+pub(super) const FRAME: Duration = Duration::from_millis(200);
 /// Lines of what others say.
 const SAID: usize = 3;
 

@@ -67,6 +67,12 @@ fn length(said: &File) -> u64 {
     said.metadata().map_or(0, |m| m.len())
 }
 
+/// Whether standard error is a terminal that can be drawn on, and no others have just now.
+pub(in crate::run) fn is_possible() -> bool {
+    let drawable = std::env::var("TERM").is_ok_and(|t| !t.is_empty() && t != "dumb");
+    drawable && stderr().is_terminal() && in_front(stderr())
+}
+
 /// A terminal that is taken.
 #[derive(Debug)]
 pub(super) struct Terminal {
@@ -79,11 +85,9 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes the terminal; none where standard error is no terminal that can be drawn on, or belongs to
-    /// others just now.
+    /// Takes the terminal, where there is one.
     pub(super) fn take() -> Option<Terminal> {
-        let drawable = std::env::var("TERM").is_ok_and(|t| !t.is_empty() && t != "dumb");
-        if !drawable || !stderr().is_terminal() || !in_front(stderr()) {
+        if !is_possible() {
             return None;
         }
         // A description of its own: standard error is shared with the shell and must stay as it is.
