@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -108,6 +109,16 @@ impl Running {
 
     pub(crate) fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_some()
+    }
+
+    /// All that it has said on standard output, after its end.
+    pub(crate) fn said(&mut self) -> String {
+        self.stdout.all()
+    }
+
+    /// The signal that has ended it, if one has.
+    pub(crate) fn died_of(&mut self) -> Option<i32> {
+        self.child.try_wait().expect("wait")?.signal()
     }
 
     /// Waits for its end and looks whether it left anything.
