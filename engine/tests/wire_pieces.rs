@@ -2,10 +2,11 @@
 
 use roce_engine::units::{Psn, Qpn};
 use roce_engine::wire::{
-    Constant, DropReason, Head, Opcode, Payload, Piece, Reth, Route, Slot, Stamp, Template, Vlan, classify,
-    classify_pieces,
+    Constant, CrcShift, DropReason, Head, Opcode, Payload, Piece, Reth, Route, Slot, Stamp, Template, Vlan,
+    classify, classify_pieces,
 };
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Takes payload in pieces.
 #[derive(Default)]
@@ -48,7 +49,7 @@ fn stamp(opcode: Opcode) -> Stamp {
 /// A frame in one piece, and the same in three.
 fn both(v6: bool, vlan: Option<Vlan>, opcode: Opcode, len: usize) -> (Vec<u8>, [Vec<u8>; 3]) {
     let bytes: Vec<u8> = (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
-    let constant = Constant::new(&bytes, len);
+    let constant = Constant::new(&bytes, &Arc::new(CrcShift::new(len)));
     let payload = Payload { bytes: constant.bytes(), len, piece: constant.piece(0, len) };
     assert!(payload.piece.is_some());
     let mut template = template(v6, vlan);

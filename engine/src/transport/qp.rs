@@ -279,6 +279,12 @@ impl QueuePair {
         self.requester.sq.front()
     }
 
+    /// The send request of which a packet is sent next.
+    #[inline]
+    pub(crate) fn next_to_send(&self) -> Option<&SendWr> {
+        Some(&self.requester.sq.get(self.requester.cursor)?.wr)
+    }
+
     /// Its number.
     #[inline]
     pub fn qpn(&self) -> Qpn {

@@ -1,8 +1,9 @@
 //! Memory regions, their keys and rights.
 
-use crate::wire::{Constant, Payload};
+use crate::wire::{Constant, CrcShift, Payload};
 use core::fmt;
 use core::ops::{BitOr, Range};
+use std::sync::Arc;
 
 /// A key of a memory region: local and remote key are one number, as on most hardware.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -117,6 +118,8 @@ pub struct Memory {
     secret: u64,
     random: u64,
     next_va: u64,
+    /// What constant regions share that are summed in pieces of one length.
+    shift: Option<Arc<CrcShift>>,
 }
 
 #[derive(Debug)]
@@ -146,6 +149,7 @@ impl Memory {
     pub fn new(secret: u64) -> Memory {
         Memory {
             hollow: false,
+            shift: None,
             regions: Vec::new(),
             free: Vec::new(),
             secret,
@@ -243,8 +247,12 @@ impl Memory {
         let region = &mut self.regions[slot];
         region.access = region.access.intersection(Access::REMOTE_READ);
         if region.constant.is_none() && !self.hollow {
+            let shift = match &self.shift {
+                Some(shift) if shift.len() == mtu => shift,
+                _ => self.shift.insert(Arc::new(CrcShift::new(mtu))),
+            };
             region.constant =
-                Some(Constant::new(&region.bytes[region.start..region.start + region.len], mtu));
+                Some(Constant::new(&region.bytes[region.start..region.start + region.len], shift));
             region.bytes = Box::default();
             region.start = 0;
         }

@@ -13,6 +13,8 @@ pub struct Constant {
     start: usize,
     len: usize,
     grid: usize,
+    /// Of the first piece, which short ones have no other than, at hand.
+    first_crc: u32,
     crcs: Arc<[u32]>,
     /// Pieces after which the bytes begin anew, less one, and how many pieces do so.
     fold: usize,
@@ -26,12 +28,13 @@ pub const PERIOD: usize = 1 << 16;
 const ALIGN: usize = 64;
 
 impl Constant {
-    /// A copy of `bytes` that is mostly taken in pieces of `grid` bytes, the path MTU.
+    /// A copy of `bytes` that is mostly taken in pieces as long as `shift` is for: the path MTU, or less.
     ///
     /// # Panics
     ///
-    /// When `grid` is 0.
-    pub fn new(bytes: &[u8], grid: usize) -> Constant {
+    /// When that is 0.
+    pub fn new(bytes: &[u8], shift: &Arc<CrcShift>) -> Constant {
+        let grid = shift.len();
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut room: Arc<[u8]> = std::iter::repeat_n(0, bytes.len() + ALIGN).collect();
         let start = room.as_ptr().align_offset(ALIGN).min(ALIGN);
@@ -49,8 +52,9 @@ impl Constant {
             start,
             len: bytes.len(),
             grid,
+            first_crc: bytes.chunks_exact(grid).next().map_or(0, crc32fast::hash),
             crcs: bytes.chunks_exact(grid).map(crc32fast::hash).collect(),
-            shift: Arc::new(CrcShift::new(grid)),
+            shift: shift.clone(),
             fold,
             folded,
         }
@@ -104,14 +108,20 @@ impl<'a> Piece<'a> {
     /// Goes on with it, without reading it.
     #[inline]
     pub(super) fn after(&self, running: RunningIcrc) -> RunningIcrc {
-        running.then_known(self.of.crcs[self.index], &self.of.shift)
+        let crc = if self.index == 0 { self.of.first_crc } else { self.of.crcs[self.index] };
+        running.then_known(crc, &self.of.shift)
     }
 }
 
 /// What bytes of a certain number after it do to a CRC, whatever they are: the CRC of two pieces is
 /// that of the first, shifted by the length of the second, plus that of the second.
+///
+/// Tables of 4 KiB: those who sum the same lengths should share one.
 #[derive(Clone)]
-pub struct CrcShift(Box<[[u32; 256]; 4]>);
+pub struct CrcShift {
+    len: usize,
+    tables: Box<[[u32; 256]; 4]>,
+}
 
 impl CrcShift {
     /// For `len` bytes.
@@ -130,20 +140,26 @@ impl CrcShift {
                 *entry = (0..8).filter(|b| value >> b & 1 != 0).fold(0, |sum, b| sum ^ columns[8 * byte + b]);
             }
         }
-        CrcShift(tables)
+        CrcShift { len, tables }
+    }
+
+    /// For how many bytes it is.
+    #[allow(clippy::len_without_is_empty, reason = "it has no elements")]
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// The CRC so far, shifted.
     #[inline]
     pub fn apply(&self, crc: u32) -> u32 {
         let [a, b, c, d] = crc.to_le_bytes().map(usize::from);
-        self.0[0][a] ^ self.0[1][b] ^ self.0[2][c] ^ self.0[3][d]
+        self.tables[0][a] ^ self.tables[1][b] ^ self.tables[2][c] ^ self.tables[3][d]
     }
 }
 
 impl core::fmt::Debug for CrcShift {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("CrcShift").finish_non_exhaustive()
+        f.debug_struct("CrcShift").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -169,7 +185,7 @@ mod tests {
     #[test]
     fn pieces_lie_on_the_grid() {
         let bytes = noise(2500);
-        let constant = Constant::new(&bytes, 1024);
+        let constant = Constant::new(&bytes, &Arc::new(CrcShift::new(1024)));
         assert_eq!(constant.bytes(), bytes);
         assert_eq!(constant.bytes().as_ptr() as usize % ALIGN, 0);
         let piece = constant.piece(1024, 1024).unwrap();
@@ -182,11 +198,12 @@ mod tests {
         // What repeats is taken from where it was first.
         let mut long = noise(PERIOD).repeat(3);
         long.extend(noise(1024));
-        let of_four = Constant::new(&long, 4096);
+        let shift = Arc::new(CrcShift::new(4096));
+        let of_four = Constant::new(&long, &shift);
         let place = |at| of_four.piece(at, 4096).unwrap().place().2.start - of_four.start;
         assert_eq!([0, 4096, PERIOD, 2 * PERIOD + 8192].map(place), [0, 4096, 0, 8192]);
         long[PERIOD + 5000] ^= 1;
-        let of_four = Constant::new(&long, 4096);
+        let of_four = Constant::new(&long, &shift);
         let place = |at| of_four.piece(at, 4096).unwrap().place().2.start - of_four.start;
         assert_eq!([0, PERIOD, PERIOD + 4096, 2 * PERIOD].map(place), [0, 0, PERIOD + 4096, 2 * PERIOD]);
         assert_eq!(of_four.piece(PERIOD + 4096, 4096).unwrap().bytes(), &long[PERIOD + 4096..][..4096]);

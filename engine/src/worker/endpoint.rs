@@ -452,7 +452,7 @@ impl<I: PacketIo> Endpoint<I> {
     pub(super) fn transmit(&mut self, now: Instant, budget: u32) -> u32 {
         let mut left = budget;
         // Queue pairs that wait for their pacer stay in the ring: each is looked at once.
-        let mut looks = self.ready.len();
+        let (far, mut looks) = (self.is_wide(), self.ready.len());
         self.again = Instant::FAR;
         self.transmit_pause(now);
         if self.host.as_ref().is_some_and(|host| host.has_output()) {
@@ -470,6 +470,9 @@ impl<I: PacketIo> Endpoint<I> {
             }
             if self.batch.is_full() && !self.flush() {
                 break;
+            }
+            if far {
+                self.look_ahead_to_send();
             }
             let Some(local) = self.ready.pop_front() else { break };
             looks -= 1;

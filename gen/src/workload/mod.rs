@@ -513,6 +513,9 @@ impl<I: PacketIo> Application<I> for Generator {
         let lane = &self.lanes[lane as usize];
         if again {
             lane.fetch_more(endpoint);
+            if let Some(detail) = self.flows[lane.flow()].detail.qps.get(lane.index() as usize) {
+                I::fetch(&detail.messages);
+            }
         } else {
             I::fetch(lane);
         }

@@ -33,6 +33,25 @@ impl<I: PacketIo> Endpoint<I> {
         }
     }
 
+    /// The queue pair at the front of the ready ring is about to send: what those behind it need, in
+    /// steps, each of which follows what the one before has fetched.
+    #[inline]
+    pub(super) fn look_ahead_to_send(&self) {
+        let request = |after: usize| {
+            let slot = self.table.get(*self.ready.get(after)?)?;
+            slot.qp.as_ref()?.next_to_send()
+        };
+        if let Some(slot) = self.ready.get(AHEAD).and_then(|local| self.table.get(*local)) {
+            I::fetch(slot);
+        }
+        if let Some(wr) = request(AHEAD / 2) {
+            I::fetch(wr);
+        }
+        if let Some(region) = request(AHEAD / 4).and_then(|wr| self.mem.region(wr.sge.lkey)) {
+            I::fetch(region);
+        }
+    }
+
     #[inline]
     fn fetch_qp(&self, frame: &I::Rx) {
         if let Some(slot) = dest_qp_of(frame.bytes()).and_then(|qpn| self.table.expected(qpn)) {
