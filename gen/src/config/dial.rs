@@ -69,10 +69,11 @@ pub(super) fn read_dial(t: &Table<'_>) -> Result<Option<Dial>, ScenarioError> {
         }
         return Ok(None);
     };
-    let oob = t.parse("oob", |text| match text.parse::<IpAddr>().is_ok() || is_host(text) {
-        true => Ok(text.to_owned()),
-        false => Err("must be the address or the name of the machine's kernel, without a port".to_owned()),
-    })?;
+    let oob = t.text("oob")?.map(str::to_owned);
+    if oob.as_ref().is_some_and(|o| o.parse::<IpAddr>().is_err() && (o.starts_with('[') || !is_host(o))) {
+        let text = "must be the address or the name of the machine's kernel, without port and brackets";
+        return Err(t.error("oob", text));
+    }
     if oob.is_some() && by == DialBy::Cm {
         return Err(t.clash("connect", "oob", "the connection manager is met at \"to\""));
     }

@@ -406,7 +406,9 @@ fn other_machines() {
     insta::assert_snapshot!(error("2001:2::9", "connect = \"cm\""), @r#"x.toml:20: flow "single": keys "from" (line 19) and "to": ports of two address families: a has 198.18.0.1, 2001:2::9 has 2001:2::9"#);
     insta::assert_snapshot!(error("198.18.0.9", "connect = \"ssh\""), @r#"x.toml:23: flow "single": key "connect": "ssh": must be one of "perftest", "cm""#);
     insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\noob = \"198.18.0.3\""), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "oob": the connection manager is met at "to""#);
-    insta::assert_snapshot!(error("198.18.0.9", "connect = \"perftest\"\noob = \"server:18515\""), @r#"x.toml:24: flow "single": key "oob": "server:18515": must be the address or the name of the machine's kernel, without a port"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"perftest\"\noob = \"server:18515\""), @r#"x.toml:24: flow "single": key "oob": "server:18515": must be the address or the name of the machine's kernel, without port and brackets"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"perftest\"\noob = \"[2001:2::3]\""), @r#"x.toml:24: flow "single": key "oob": "[2001:2::3]": must be the address or the name of the machine's kernel, without port and brackets"#);
+    insta::assert_snapshot!(error("198.18.0.9", "connect = \"perftest\"\noob = 1.5"), @r#"x.toml:24: flow "single": key "oob": 1.5: must be text in quotes"#);
     insta::assert_snapshot!(error("b", "service = 18515"), @r#"x.toml:23: flow "single": key "service": 18515: belongs to connect = "perftest" or "cm", which is missing"#);
     insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\nservice = 0"), @r#"x.toml:24: flow "single": key "service": 0: must be a whole number from 1 to 65535"#);
     insta::assert_snapshot!(error("198.18.0.9", "connect = \"cm\"\nverify = true"), @r#"x.toml:24: flow "single": keys "connect" (line 23) and "verify": nobody checks there, nor knows what this side expects to read"#);

@@ -46,13 +46,13 @@ pub struct Key {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Not a version, or one that is too old.
-    #[error("the peer has perftest version \"{0}\"; {OLDEST:.2} or later is needed")]
+    #[error("the peer has perftest version {0:?}; {OLDEST:.2} or later is needed")]
     Version(String),
     /// Not the code of an MTU.
-    #[error("the peer's MTU code is \"{0}\", not 1 to 5")]
+    #[error("the peer's MTU code is {0:?}, not 1 to 5")]
     Mtu(String),
     /// Not a key.
-    #[error("the peer's connection data is not understood: \"{0}\"")]
+    #[error("the peer's connection data is not understood: {0:?}")]
     Key(String),
 }
 
@@ -214,6 +214,9 @@ mod tests {
     fn versions_and_mtus() {
         assert_eq!(parse_version(&version()), Ok(6.06));
         assert_eq!(parse_version(b"5.60\0"), Err(WireError::Version("5.60".into())));
+        // What a stranger says ends up on a terminal.
+        let said = parse_version(b"\x1b[2J\n5.60\0").unwrap_err().to_string();
+        assert!(!said.contains(char::is_control), "{said:?}");
         assert!(parse_version(b"\0\0").is_err());
         for m in Mtu::ALL {
             assert_eq!(parse_mtu(&mtu(m)), Ok(m));
