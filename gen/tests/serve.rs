@@ -17,7 +17,8 @@ use roce_gen::rping::{self, RpingArgs};
 use roce_gen::serve::{Limits, Ports, Server};
 use roce_gen::station::{Call, Manager, QpShape, Station};
 use roce_gen::{ucmatose, udaddy};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -133,7 +134,9 @@ fn a_client_that_dies_leaves_nothing_behind() {
     served(LIMITS, |station, at, peers| {
         let mut args = perftest_args("ib_write_bw -D 5", at);
         args.patience = 1;
-        let mut line = perftest::Line::call(station, at, Duration::from_secs(5)).unwrap();
+        // A name may have several addresses, and nobody listens at the first.
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut line = perftest::Line::call(station, &[closed, at], Duration::from_secs(5)).unwrap();
         line.greet(station, Mtu::B1024).unwrap();
         let key = perftest::wire::Key {
             out_reads: 1,
@@ -156,6 +159,52 @@ fn a_client_that_dies_leaves_nothing_behind() {
         // And the service goes on.
         perftest::run(station, &perftest_args("ib_write_bw -n 50", at), &|| false).unwrap();
     });
+}
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    served(LIMITS, |station, at, _| {
+        let is_gone = |mute: &mut TcpStream| matches!(mute.read(&mut [0]), Ok(0) | Err(_));
+        let mut first = TcpStream::connect(at).unwrap();
+        first.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut others: Vec<_> = (0..64).map(|_| TcpStream::connect(at).unwrap()).collect();
+        // One too many: there is no need to wait.
+        let begun = station.turn();
+        assert!(is_gone(&mut first));
+        assert!(station.turn().since(begun) < LIMITS.idle, "made room");
+        perftest::run(station, &perftest_args("ib_write_bw -n 50", at), &|| false).unwrap();
+        // The others have their time, and no more.
+        for mute in &mut others {
+            mute.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            assert_eq!(mute.read(&mut [0]).unwrap(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_client_takes_no_calls() {
+    let (a, b) = mem::pair(256, 4400);
+    let (mut called, mut caller) = (station(a, 1), station(b, 2));
+    let over = Arc::new(AtomicBool::new(false));
+    let client = std::thread::spawn({
+        let over = Arc::clone(&over);
+        move || {
+            let mut manager = Manager::new(&mut called, 1);
+            while !over.load(Ordering::Acquire) {
+                assert!(manager.pump(&mut called).is_none());
+                called.turn();
+            }
+            assert!(manager.agent().is_empty(), "none of its places is taken");
+        }
+    });
+    let mut manager = Manager::new(&mut caller, 8);
+    for _ in 0..3 {
+        assert_eq!(call(&mut caller, &mut manager, 7174), Err(RejReason::INVALID_SERVICE_ID));
+    }
+    let asked = manager.ask(&mut caller, ("198.18.0.1".parse().unwrap(), 7174), Duration::from_secs(20));
+    assert_eq!(asked.unwrap_err().to_string(), "198.18.0.1: nobody listens on port 7174 for datagrams");
+    over.store(true, Ordering::Release);
+    client.join().unwrap();
 }
 
 #[test]

@@ -84,25 +84,26 @@ impl Line {
         Ok(())
     }
 
-    /// Calls the other side until it answers.
+    /// Calls the other side, at one of its addresses after the other, until it answers.
     ///
     /// # Errors
     /// It does not, in time.
     pub fn call<I: PacketIo, C: Clock>(
         station: &mut Station<I, C>,
-        to: SocketAddr,
+        to: &[SocketAddr],
         patience: Duration,
     ) -> Result<Line, EnvironmentError> {
         let end = station.turn() + patience;
-        loop {
-            match TcpStream::connect_timeout(&to, ATTEMPT) {
-                Ok(stream) => return Line::new(stream, to, true, patience),
+        for to in to.iter().cycle() {
+            match TcpStream::connect_timeout(to, ATTEMPT) {
+                Ok(stream) => return Line::new(stream, *to, true, patience),
                 Err(e) if station.turn() >= end || station.is_interrupted() => {
                     return Err(EnvironmentError(format!("{to}: {e}; does the server run?")));
                 }
                 Err(_) => std::thread::sleep(ATTEMPT / 10),
             }
         }
+        Err(EnvironmentError("no address".into()))
     }
 
     /// Waits until the other side comes.

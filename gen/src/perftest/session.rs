@@ -55,7 +55,7 @@ pub fn run<I: PacketIo, C: Clock>(
         Some(ip) if args.rdma_cm => {
             Line::dial(station, (ip, args.port), (args.mtu, args.station.window), patience)?
         }
-        Some(ip) => Line::call(station, SocketAddr::new(ip, args.port), patience)?,
+        Some(ip) => Line::call(station, &[SocketAddr::new(ip, args.port)], patience)?,
         None => Line::wait(station, SocketAddr::new(args.oob, args.port), patience, give_up)?,
     };
     let mtu = line.greet(station, args.mtu)?;

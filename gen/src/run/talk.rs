@@ -64,7 +64,7 @@ impl Talk {
         let named = |e: EnvironmentError| EnvironmentError(format!("flow \"{}\": {e}", flow.name));
         let mut line = match dial.by {
             DialBy::Cm => Line::dial(station, (to, dial.service), (flow.mtu, WINDOW), PATIENCE),
-            DialBy::Perftest => address(dial, to).and_then(|to| Line::call(station, to, PATIENCE)),
+            DialBy::Perftest => addresses(dial, to).and_then(|to| Line::call(station, &to, PATIENCE)),
         }
         .map_err(named)?;
         let mtu = line.greet(station, flow.mtu).map_err(named)?;
@@ -204,9 +204,9 @@ fn row(s: &Scenario, f: usize, m: &FlowMeasure) -> Row {
 }
 
 /// Where the other machine's kernel is met.
-fn address(dial: &Dial, to: IpAddr) -> Result<SocketAddr, EnvironmentError> {
-    let Some(host) = &dial.oob else { return Ok(SocketAddr::new(to, dial.service)) };
+fn addresses(dial: &Dial, to: IpAddr) -> Result<Vec<SocketAddr>, EnvironmentError> {
+    let Some(host) = &dial.oob else { return Ok(vec![SocketAddr::new(to, dial.service)]) };
     let fail = |e: &dyn std::fmt::Display| EnvironmentError(format!("oob = \"{host}\": {e}"));
-    let mut found = (host.as_str(), dial.service).to_socket_addrs().map_err(|e| fail(&e))?;
-    found.next().ok_or_else(|| fail(&"no address"))
+    let found = (host.as_str(), dial.service).to_socket_addrs().map_err(|e| fail(&e))?;
+    Ok(found.collect())
 }

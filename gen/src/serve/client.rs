@@ -9,7 +9,7 @@ use crate::perftest::wire::{self, Key};
 use crate::run::EnvironmentError;
 use crate::station::{Link, Station};
 use roce_engine::io::{Clock, PacketIo};
-use roce_engine::units::Mtu;
+use roce_engine::units::{Instant, Mtu};
 use roce_engine::wire::Gid;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -29,17 +29,20 @@ pub(super) struct Client {
     /// By queue pair: the client's key, and ours.
     keys: Vec<(Key, Key)>,
     connected: bool,
+    /// When it came.
+    pub(super) since: Instant,
     pub(super) grant: Option<GrantId>,
 }
 
 const GREETINGS: [usize; 4] = [wire::VERSION_LEN, wire::NUMBER_LEN, wire::NUMBER_LEN, wire::MTU_LEN];
 
 impl Client {
-    pub(super) fn new(stream: TcpStream, peer: SocketAddr, mtu: Mtu) -> std::io::Result<Client> {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, since: Instant) -> std::io::Result<Client> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let (heard, keys) = (Vec::new(), Vec::new());
-        Ok(Client { stream, peer, heard, greetings: 0, mtu, keys, connected: false, grant: None })
+        let mtu = Mtu::B4096;
+        Ok(Client { stream, peer, heard, greetings: 0, mtu, keys, connected: false, since, grant: None })
     }
 
     /// Answers what has come; whether the client is still there.

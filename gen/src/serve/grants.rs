@@ -13,6 +13,8 @@ use std::net::IpAddr;
 
 /// The end of a peer's memory is for messages: what is received, then what is sent.
 pub(super) const DESK: u64 = 8192;
+/// The least that a peer's memory is: as much for data.
+pub(super) const LEAST: u64 = 2 * DESK;
 /// Bytes of a message slot there, and slots each way.
 pub(super) const SLOT: u32 = 64;
 pub(super) const SLOTS: u64 = 32;

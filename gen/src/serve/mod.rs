@@ -12,7 +12,7 @@ mod server;
 
 pub use server::Server;
 
-use crate::config::{parse_bit_rate, parse_duration, parse_size};
+use crate::config::{Place, ScenarioError, parse_bit_rate, parse_duration, parse_size};
 use crate::report::print;
 use crate::run::signal::Signals;
 use crate::station::{self, StationArgs};
@@ -98,6 +98,7 @@ pub struct Ports {
 /// # Errors
 /// An [`EnvironmentError`](crate::run::EnvironmentError): no port, no rights, the address is in use.
 pub fn serve(args: &ServeArgs) -> Result<ExitCode> {
+    args.check()?;
     let signals = Signals::install()?;
     let give_up = || signals.interrupted();
     let mut opened = station::open(&args.station, &give_up)?;
@@ -129,8 +130,80 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl ServeArgs {
+    /// That somebody can be served.
+    fn check(&self) -> Result<(), ScenarioError> {
+        let refuse = |option: String, text: &str| {
+            Err(ScenarioError { place: Place::Option(option), text: text.to_owned() })
+        };
+        let (each, all, least) = (self.peer_memory, self.max_memory, grants::LEAST);
+        if each < least {
+            return refuse(format!("--peer-memory {each}"), &format!("a peer needs at least {least} bytes"));
+        }
+        if each > all {
+            let text = format!(
+                "is more than --max-memory {all}, and nobody would be served: raise that, or lower this"
+            );
+            return refuse(format!("--peer-memory {each}"), &text);
+        }
+        if self.max_qps == 0 {
+            return refuse("--max-qps 0".into(), "nobody would be served: write at least 1");
+        }
+        let tcp = [("--perftest", self.perftest), ("--rping", self.rping), ("--ucmatose", self.ucmatose)];
+        for (i, (name, port)) in tcp.iter().enumerate().filter(|(_, (_, port))| *port != 0) {
+            if let Some((other, _)) = tcp[..i].iter().find(|(_, p)| p == port) {
+                let text = format!("is the port of {other} as well: give one of them another, or 0 for none");
+                return refuse(format!("{name} {port}"), &text);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// One line on standard output.
 fn say(text: &str) {
     // A reader that is gone does not stop the service.
     let _ = print(&format!("{text}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    #[test]
+    fn limits_under_which_nobody_is_served_are_refused() {
+        let check = |more: &str| {
+            let line = format!("serve -d net_null0 --ip 198.18.0.9/24 {more}");
+            Line::try_parse_from(line.split_whitespace()).unwrap().args.check().map_err(|e| e.to_string())
+        };
+        for fine in [
+            "",
+            "--peer-memory 16KiB --max-memory 16KiB --max-qps 1",
+            "--rping 0 --ucmatose 0 --udaddy 18515",
+        ] {
+            assert_eq!(check(fine), Ok(()), "{fine}");
+        }
+        for (line, text) in [
+            ("--peer-memory 8193", "--peer-memory 8193: a peer needs at least 16384 bytes"),
+            (
+                "--max-memory 1MiB",
+                "--peer-memory 16777216: is more than --max-memory 1048576, and nobody would be served: raise that, or lower \
+                 this",
+            ),
+            ("--max-qps 0", "--max-qps 0: nobody would be served: write at least 1"),
+            (
+                "--ucmatose 7174",
+                "--ucmatose 7174: is the port of --rping as well: give one of them another, or 0 for none",
+            ),
+        ] {
+            assert_eq!(check(line), Err(text.to_owned()));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use roce_engine::cm::{
     CommId, Event, Peer, PortSpace, RejReason, Req, Service, SidrRep, SidrReq, SidrStatus,
 };
 use roce_engine::io::{Clock, PacketIo};
-use roce_engine::units::{Duration, Instant, Mtu, Qpn};
+use roce_engine::units::{Duration, Instant, Qpn};
 use roce_engine::verbs::{Completion, CompletionStatus, CqEntry, QpEvent, WcOpcode};
 use roce_engine::wire::Gid;
 use std::collections::HashMap;
@@ -43,6 +43,9 @@ pub struct Server<'a, I: PacketIo, C> {
     grants: Grants,
     ports: Ports,
     listener: Option<TcpListener>,
+    /// Whether the last that came could not be let in.
+    full: bool,
+    idle: Duration,
     clients: Vec<Client>,
     conns: HashMap<Qpn, Conn>,
     datagrams: Datagrams,
@@ -50,6 +53,8 @@ pub struct Server<'a, I: PacketIo, C> {
     called: Instant,
 }
 
+/// Clients over TCP that have not told a queue pair; one more, and the one that came first is shown the door.
+const MUTE: usize = 64;
 /// Connections that may be ending at any time, at least.
 const ENDING: usize = 64;
 
@@ -57,13 +62,15 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
     /// A service without peers.
     pub fn new(station: &'a mut Station<I, C>, limits: Limits, ports: Ports) -> Server<'a, I, C> {
         // Queue pairs are counted by the grants; connections that have ended wait here a while longer.
-        let manager = Manager::new(station, limits.qps.saturating_mul(2).saturating_add(ENDING));
+        let manager = Manager::serving(station, limits.qps.saturating_mul(2).saturating_add(ENDING));
         Server {
             station,
             manager,
             grants: Grants::new(limits),
             ports,
             listener: None,
+            full: false,
+            idle: limits.idle,
             clients: Vec::new(),
             conns: HashMap::new(),
             datagrams: Datagrams::default(),
@@ -112,6 +119,7 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
             for grant in self.grants.silent(self.station) {
                 self.drop_grant(grant, "silent");
             }
+            self.drop_mute(now);
         }
         now
     }
@@ -151,14 +159,29 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
     /// Who has come over TCP, and what they say.
     fn look(&mut self) {
         if let Some(listener) = &self.listener {
-            match listener.accept() {
-                Ok((stream, from)) => match Client::new(stream, from, Mtu::B4096) {
-                    Ok(client) => self.clients.push(client),
-                    Err(e) => log::warn!("{from}: {e}"),
-                },
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                Err(e) => log::warn!("a client did not come: {e}"),
+            let came = match listener.accept() {
+                Ok((stream, from)) => Client::new(stream, from, self.looked).map(Some),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
+                Err(e) => Err(e),
+            };
+            match came {
+                Ok(Some(client)) => {
+                    self.full = false;
+                    self.clients.push(client);
+                }
+                Ok(None) => {}
+                Err(e) => {
+                    // It is tried again and again: said once.
+                    if !std::mem::replace(&mut self.full, true) {
+                        log::warn!("a client cannot come: {e}");
+                    }
+                }
             }
+        }
+        while self.clients.iter().filter(|c| c.grant.is_none()).count() > MUTE {
+            let mute = self.clients.iter().enumerate().filter(|(_, c)| c.grant.is_none());
+            let Some((first, _)) = mute.min_by_key(|(_, c)| c.since) else { break };
+            self.clients.swap_remove(first);
         }
         let mut at = 0;
         while at < self.clients.len() {
@@ -179,6 +202,12 @@ impl<'a, I: PacketIo, C: Clock> Server<'a, I, C> {
                 self.grants.close(self.station, grant, &why);
             }
         }
+    }
+
+    /// Shows those the door who came long ago and have told no queue pair.
+    fn drop_mute(&mut self, now: Instant) {
+        let idle = self.idle;
+        self.clients.retain(|c| c.grant.is_some() || now.since(c.since) < idle);
     }
 
     fn on_event(&mut self, event: Event) {

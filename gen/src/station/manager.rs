@@ -23,6 +23,8 @@ const DEPTH: u8 = 128;
 #[derive(Debug)]
 pub struct Manager {
     agent: Agent,
+    /// Whether somebody is there to take calls; else they are refused.
+    serves: bool,
     /// Datagrams that were no messages of ours.
     refused: u64,
 }
@@ -81,8 +83,13 @@ impl Answer {
 }
 
 impl Manager {
-    /// Without connections, at most `most` at once.
+    /// For calls of this side's, at most `most` at once; whoever calls is refused.
     pub fn new<I: PacketIo, C: Clock>(station: &mut Station<I, C>, most: usize) -> Manager {
+        Manager { serves: false, ..Manager::serving(station, most) }
+    }
+
+    /// Without connections, at most `most` at once.
+    pub fn serving<I: PacketIo, C: Clock>(station: &mut Station<I, C>, most: usize) -> Manager {
         let MacAddr([a, b, c, d, e, f]) = station.host().mac();
         // EUI-64, as hardware has it.
         let guid = u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f]).max(1);
@@ -94,7 +101,7 @@ impl Manager {
             time_wait: TIME_WAIT,
             max_connections: most,
         };
-        Manager { agent: Agent::new(config), refused: 0 }
+        Manager { agent: Agent::new(config), serves: true, refused: 0 }
     }
 
     /// The state of the connections.
@@ -132,7 +139,19 @@ impl Manager {
                 log::debug!("no room for a message to {}", gid.to_ip());
             }
         }
-        self.agent.poll_event()
+        loop {
+            match self.agent.poll_event()? {
+                Event::Requested { id, .. } if !self.serves => {
+                    let _ = self.agent.reject(id, RejReason::INVALID_SERVICE_ID);
+                }
+                Event::SidrRequested { from, tid, req } if !self.serves => {
+                    let (status, qpn) = (SidrStatus::ServiceNotSupported, Qpn::new(0));
+                    let (request_id, service) = (req.request_id, req.service);
+                    self.agent.reply_sidr(from, tid, SidrRep { request_id, status, qpn, service, qkey: 0 });
+                }
+                event => return Some(event),
+            }
+        }
     }
 
     /// Calls a service; the connection, and the PSN at which the peer is told to begin.
