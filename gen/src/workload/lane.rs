@@ -282,7 +282,8 @@ impl Lane {
         self.spec.start
     }
 
-    /// Begins at `now`, as all times of its schedule in the time of the schedules: when its first message is due, if its messages are due by the clock.
+    /// Begins at `now`, which is as all times of its schedule in the time of the schedules: when its first
+    /// message is due, if its messages are due by the clock.
     pub(super) fn begin(&mut self, now: Instant) -> Option<Instant> {
         self.begun = true;
         self.schedule.begin(now);
@@ -309,7 +310,7 @@ impl Lane {
 
     /// Messages that were due until `now` and are not posted.
     pub(super) fn overdue(&self, now: Instant) -> u64 {
-        if !self.is_sender() || !self.is_open() || self.dead {
+        if !self.is_sender() || !self.is_open() || !self.begun || self.dead {
             return 0;
         }
         let due = match &self.spec.script {
@@ -329,7 +330,8 @@ impl Lane {
         n
     }
 
-    /// Posts its next message, which was due at `due` by the clock; `false` when there is no room or none left.
+    /// Posts its next message, which was due at `due` by the clock; `false` when there is no room or none
+    /// left.
     #[inline]
     pub(super) fn post<I: PacketIo>(&mut self, due: Instant, endpoint: &mut Endpoint<I>) -> bool {
         let s = &self.spec;

@@ -75,7 +75,7 @@ pub struct Generator {
     paces: Vec<Option<Pacer>>,
     /// Lanes paced by messages, by when the next one is due in the time of the schedules.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Lanes that have not begun, by when they do by the clock.
+    /// Lanes that have not begun, by when they do by the clock; in a pause, when it is over.
     later: BinaryHeap<Reverse<(Instant, u32)>>,
     posting: bool,
     /// Lanes that have messages still to end.
@@ -175,7 +175,7 @@ impl Generator {
         self.unfinished = self.lanes.iter().filter(|l| l.is_sender() && !l.is_finished()).count();
         for index in 0..self.lanes.len() as u32 {
             match self.lanes[index as usize].start() {
-                Duration::ZERO => self.begin(now, index, endpoints),
+                Duration::ZERO if !self.tempo.is_paused() => self.begin(now, index, endpoints),
                 later => self.later.push(Reverse((now + later, index))),
             }
         }
@@ -187,7 +187,6 @@ impl Generator {
         let lane = &mut self.lanes[index as usize];
         match lane.begin(self.tempo.at(now)) {
             Some(at) => self.due.push(Reverse((at, index))),
-            None if self.tempo.is_paused() => {}
             None => {
                 let posted = lane.fill_pipe(now, &mut endpoints[lane.endpoint()]);
                 self.flows[lane.flow()].stats.posted += posted;
@@ -545,16 +544,16 @@ impl<I: PacketIo> Application<I> for Generator {
         if self.watch.is_due(now) {
             self.tell(now, endpoints);
         }
-        if !self.posting {
+        if !self.posting || self.tempo.is_paused() {
             return false;
         }
         let began = !self.later.is_empty() && self.begin_later(now, endpoints);
-        !self.due.is_empty() && !self.tempo.is_paused() && self.post_due(now, endpoints) || began
+        !self.due.is_empty() && self.post_due(now, endpoints) || began
     }
 
     fn next_wake(&self) -> Option<Instant> {
         let [due, later] = [&self.due, &self.later].map(|heap| heap.peek().map(|Reverse((at, _))| *at));
-        let due = due.filter(|_| !self.tempo.is_paused()).map(|at| self.tempo.wall(at));
-        [due, later].into_iter().flatten().min().filter(|_| self.posting)
+        let due = due.map(|at| self.tempo.wall(at));
+        [due, later].into_iter().flatten().min().filter(|_| self.posting && !self.tempo.is_paused())
     }
 }

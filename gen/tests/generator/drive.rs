@@ -117,6 +117,38 @@ fn a_closed_loop_stops_and_goes_on() {
     }
 }
 
+/// Whoever is to begin in a pause begins when it is over, and then as ever.
+#[test]
+fn what_begins_in_a_pause_begins_after_it() {
+    let think = Duration::from_micros(20);
+    for arrivals in [Arrivals::CLOSED, Arrivals::Closed { think }, even(20_000.0)] {
+        let spec = Spec { depth: 4, ..open(arrivals) };
+        let mut usual = rig(&[spec], [None, None]);
+        usual.start();
+        let usual = posted(&mut usual, 10);
+        let mut rig = rig(&[spec], [None, None]);
+        drive(&mut rig, true, 100, None);
+        rig.start();
+        assert_eq!(posted(&mut rig, 10), 0, "{arrivals:?}");
+        drive(&mut rig, false, 100, None);
+        let got = posted(&mut rig, 10);
+        assert!(usual > 100 && got.abs_diff(usual) < usual / 50 + 10, "{arrivals:?}: {usual} {got}");
+    }
+}
+
+/// One that has not begun when the run ends owes nothing.
+#[test]
+fn what_never_begins_is_not_overdue() {
+    let mut rig = rig(&[open(even(20_000.0))], [None, None]);
+    rig.turns(10 * MS / TURN, TURN);
+    drive(&mut rig, true, 100, None);
+    rig.start();
+    rig.turns(10 * MS / TURN, TURN);
+    let now = Instant::from_nanos(rig.now);
+    rig.workers[0].command(now, Command::StopPosting);
+    assert_eq!(rig.finish().stats.overdue, 0);
+}
+
 /// In per cent of what the scenario says, and back.
 #[test]
 fn a_rate_is_scaled_whatever_gives_it() {
