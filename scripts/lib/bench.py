@@ -66,6 +66,11 @@ RUNS = [
 
 
 def main():
+    try:
+        # Ahead of whatever else runs, where that is allowed.
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    except PermissionError:
+        pass
     root, rocegen = pathlib.Path(sys.argv[1]), sys.argv[2]
     options = parse(sys.argv[3:])
     bench = measure(root, rocegen, options)
@@ -89,15 +94,15 @@ def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
         description="Measures what one core of this machine can do with the bytes of a packet at most, "
-        "then what rocegen does with whole packets.  Every run is repeated; the one with the median "
-        "rate is shown.",
+        "then what rocegen does with whole packets.  Every run is repeated, in rounds of all of them; of "
+        "runs as of limits the best is shown.",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object, and nothing else on standard output")
     form.add_argument("--markdown", action="store_true", help="the tables of docs/performance.md")
     parser.add_argument("--update", action="store_true", help="also put the tables into docs/performance.md, and a new picture of a run into docs/images")
-    parser.add_argument("--duration", default="3s", metavar="TIME", help="span of a run (3s)")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each kind (3)")
+    parser.add_argument("--duration", default="1s", metavar="TIME", help="span of a run (1s)")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds: runs of each kind (5)")
     parser.add_argument("--only", metavar="REGEX", help="only runs whose name matches, of: " + " ".join(r[0] for r in RUNS))
     options = parser.parse_args(arguments)
     if options.repeat < 1:
@@ -118,12 +123,16 @@ def measure(root, rocegen, options):
     say(f"limits of core {core}")
     limits = machine_limits(root, core)
     limits += frame_limits(root)
+    kinds = [kind for kind in RUNS if not options.only or re.search(options.only, kind[0])]
+    results = {kind[0]: [] for kind in kinds}
+    # In rounds: what else the machine does for a while concerns one run of each kind, not all of one.
+    for number in range(options.repeat):
+        say(f"round {number + 1} of {options.repeat}")
+        for name, _, scenario, changes, _ in kinds:
+            results[name].append(once(root, rocegen, scenario, changes, options.duration))
     runs = []
-    for name, what, scenario, changes, packet in RUNS:
-        if options.only and not re.search(options.only, name):
-            continue
-        results = [once(root, rocegen, scenario, changes, options.duration) for _ in range(options.repeat)]
-        runs.append(of_run(name, what, scenario, changes, packet, results, limits))
+    for name, what, scenario, changes, packet in kinds:
+        runs.append(of_run(name, what, scenario, changes, packet, results[name], limits))
         say(f"{what:<34} {summary(runs[-1])}")
     # Again at the end, for a machine that was busy at the beginning: a limit is the best of it.
     for again in machine_limits(root, core):
@@ -225,8 +234,8 @@ def once(root, rocegen, scenario, changes, duration):
 
 def of_run(name, what, scenario, changes, packet, results, limits):
     rates = [r["flows"][0]["l1_gbps"] for r in results]
-    middle = results[rates.index(statistics.median_low(rates))]
-    flow = middle["flows"][0]
+    best = results[rates.index(max(rates))]
+    flow = best["flows"][0]
     run = {
         "name": name,
         "what": what,
@@ -239,13 +248,13 @@ def of_run(name, what, scenario, changes, packet, results, limits):
         "packet_rate": flow["packet_rate"],
         "latency_ns": flow["latency_ns"],
         "retransmits": sum(r["flows"][0]["retransmits"] for r in results),
-        "cores": [w["core"] for w in middle["workers"]],
-        "busy_pct": [round(w["busy_pct"], 1) for w in middle["workers"]],
+        "cores": [w["core"] for w in best["workers"]],
+        "busy_pct": [round(w["busy_pct"], 1) for w in best["workers"]],
         "longest_turn_ns": max(w["longest_turn_ns"] for r in results for w in r["workers"]),
         "limited_by": [limit["by"] for r in results for limit in r["limits"]],
         "limit_packet_bytes": packet,
         "reasons": [reason for r in results for reason in r["reasons"]],
-        "environment": middle["environment"],
+        "environment": best["environment"],
     }
     set_beside(run, limits)
     return run
@@ -351,8 +360,8 @@ def machine_lines(bench, commit=True):
         + (f", governor {m['governor']}" if m["governor"] else ""),
         f"DPDK {m.get('dpdk')}, {m['rustc']}, " + (f"commit {m['commit']}, " if commit else "") + m["date"],
         f"memory: {m.get('memory', '-')}; load average {load}",
-        f"each run {bench['duration']} after 0.5 s of warm-up, {bench['repeat']} times: "
-        "the one with the median rate, and the range of all",
+        f"each run {bench['duration']} after 0.5 s of warm-up, in {bench['repeat']} rounds of all: "
+        "the fastest, and the median and the range of all",
     ]
     return lines
 
@@ -383,7 +392,7 @@ def run_rows(bench):
             [
                 run["what"],
                 f"{run['l1_gbps']:.2f}",
-                f"{min(run['l1_gbps_all']):.2f}-{max(run['l1_gbps_all']):.2f}",
+                f"{statistics.median(run['l1_gbps_all']):.2f}, {min(run['l1_gbps_all']):.2f}-{max(run['l1_gbps_all']):.2f}",
                 f"{run['goodput_gbps']:.2f}",
                 "-" if share is None else f"{share:.0f} %",
                 f"{run['packet_rate'] / 1e6:.3f}",
