@@ -448,7 +448,7 @@ fn unpermute(word: u32, secret: u64) -> u32 {
     half(inner).wrapping_mul(INVERSES[0]) ^ secret as u32
 }
 
-/// Odd, so that there is a product for every product.
+/// Odd, so that each has an inverse.
 const MULTIPLIERS: [u32; 2] = [0x9E37_79B1, 0x85EB_CA6B];
 const INVERSES: [u32; 2] = [inverse(MULTIPLIERS[0]), inverse(MULTIPLIERS[1])];
 
