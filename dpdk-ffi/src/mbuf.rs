@@ -94,7 +94,7 @@ impl Mbuf {
     /// Brings the bytes of the (first) segment near: they will be read soon.
     #[inline]
     pub fn fetch_data(&self) {
-        // SAFETY: `self` owns a valid mbuf.
+        // SAFETY: `self` owns a valid mbuf; a fetch has no effect on what memory holds.
         unsafe { sys::rdpdk_fetch_data(self.as_ptr()) }
     }
 

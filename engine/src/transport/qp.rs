@@ -150,6 +150,7 @@ impl Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent(u64);
 
+#[allow(clippy::len_without_is_empty, reason = "no frame is empty")]
 impl Sent {
     #[inline(always)]
     pub(super) fn new(len: usize, payload: u32, psn: Psn) -> Sent {
@@ -161,11 +162,6 @@ impl Sent {
     #[inline(always)]
     pub fn len(self) -> usize {
         (self.0 & 0xFFFF) as usize
-    }
-
-    /// Whether it is empty, which no frame is.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
     }
 
     /// Bytes of payload in it.

@@ -241,15 +241,15 @@ impl Memory {
     }
 
     /// Makes the bytes of the region constant: nobody may write there from now on, and the CRC of
-    /// each piece of `mtu` bytes is known, so that sending them takes no look at them.
-    pub fn freeze(&mut self, key: MrKey, mtu: usize) -> Result<(), AccessError> {
+    /// each `piece` bytes of them is known, so that sending them takes no look at them.
+    pub fn freeze(&mut self, key: MrKey, piece: usize) -> Result<(), AccessError> {
         let slot = self.slot(key)?;
         let region = &mut self.regions[slot];
         region.access = region.access.intersection(Access::REMOTE_READ);
         if region.constant.is_none() && !self.hollow {
             let shift = match &self.shift {
-                Some(shift) if shift.len() == mtu => shift,
-                _ => self.shift.insert(Arc::new(CrcShift::new(mtu))),
+                Some(shift) if shift.len() == piece => shift,
+                _ => self.shift.insert(Arc::new(CrcShift::new(piece))),
             };
             region.constant =
                 Some(Constant::new(&region.bytes[region.start..region.start + region.len], shift));

@@ -268,7 +268,7 @@ impl Scene {
 
     fn head(&self, columns: usize) -> Line {
         let mut line = Line::of(Look::Strong, "rocegen ");
-        line.push(Look::Plain, self.title.clone());
+        line.push(Look::Plain, plain(&self.title));
         let mut right = Line::default();
         if let Some(paused) = self.paused {
             right.push(Look::Alarm, format!(" PAUSED {} ", span(paused)));

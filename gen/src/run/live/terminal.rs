@@ -172,6 +172,12 @@ impl Terminal {
         }
         if length > MOST_SAID {
             let _ = ftruncate(said, 0);
+            let mut said = said;
+            let _ = writeln!(
+                said,
+                "[... more than {} MiB were said meanwhile: what came before is gone]",
+                MOST_SAID >> 20
+            );
         }
         let text = String::from_utf8_lossy(&text);
         // The first line of a tail has lost its beginning.
