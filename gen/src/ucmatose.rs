@@ -59,7 +59,9 @@ pub fn ucmatose(args: &UcmatoseArgs) -> Result<ExitCode> {
     opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args);
     opened.close()?;
-    outcome?;
+    if let Err(error) = outcome {
+        return signals.exit_code(Err(error.into()));
+    }
     let UcmatoseArgs { connections, messages, size, .. } = args;
     print(&format!("{messages} messages of {size} bytes each way on {connections} connections\n"))?;
     Ok(ExitCode::SUCCESS)

@@ -56,7 +56,9 @@ pub fn udaddy(args: &UdaddyArgs) -> Result<ExitCode> {
     opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args);
     opened.close()?;
-    outcome?;
+    if let Err(error) = outcome {
+        return signals.exit_code(Err(error.into()));
+    }
     print(&format!("{} datagrams of {} bytes each way\n", args.messages, args.size))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -34,7 +34,10 @@ pub fn perftest(args: &PerftestArgs) -> Result<ExitCode> {
     opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args, &give_up);
     opened.close()?;
-    let outcome = outcome?;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return signals.exit_code(Err(error.into())),
+    };
     if args.json {
         print(&(serde_json::to_string_pretty(&outcome)? + "\n"))?;
     }

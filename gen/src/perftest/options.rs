@@ -67,7 +67,7 @@ pub enum AtomicKind {
 
 /// Measures against a perftest program of another machine.
 ///
-/// Exit code: 0 measured, 2 the command line is wrong, 3 no port, no peer, or a request failed.
+/// Exit code: 0 measured, 2 the command line is wrong, 3 no port, no peer, or a request failed, 130 interrupted.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "rocegen perftest", version, max_term_width = 100, verbatim_doc_comment)]
 pub struct PerftestArgs {

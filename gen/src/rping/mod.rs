@@ -58,7 +58,10 @@ pub fn rping(args: &RpingArgs) -> Result<ExitCode> {
     opened.station.heed(&signals);
     let outcome = run(&mut opened.station, args, &give_up);
     opened.close()?;
-    let pings = outcome?;
+    let pings = match outcome {
+        Ok(pings) => pings,
+        Err(error) => return signals.exit_code(Err(error.into())),
+    };
     print(&format!("{pings} pings of {} bytes came back unchanged\n", args.size))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -145,7 +145,7 @@ pub(super) fn run(
     if let Some(connect) = &scenario.connect {
         told = setup.meet(meeting.insert(Meeting::open(connect, &give_up)?))?;
     }
-    setup.find_hops(clock)?;
+    setup.find_hops(clock, signals)?;
     let talks = setup.talk(clock, signals)?;
     setup.connect(&told)?;
     let facts = setup.facts().to_vec();

@@ -73,13 +73,11 @@ pub fn run(args: &RunArgs, quiet: bool) -> Result<ExitCode> {
     }
     let outputs = report::Outputs::prepare(args)?;
     let signals = signal::Signals::install()?;
-    let judged = match control::run(&scenario, &cores, args, &signals, quiet) {
-        Err(error) if signals.interrupted() => {
-            log::warn!("{error:#}");
-            return Ok(ExitCode::from(signal::INTERRUPTED));
+    match control::run(&scenario, &cores, args, &signals, quiet) {
+        Ok(judged) => {
+            outputs.write(&scenario, &judged)?;
+            Ok(judged.exit_code())
         }
-        other => other?,
-    };
-    outputs.write(&scenario, &judged)?;
-    Ok(judged.exit_code())
+        Err(error) => signals.exit_code(Err(error)),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::live::give_back;
 use anyhow::{Context, Result};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,6 +31,17 @@ impl Signals {
     /// Ends the run as one Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         self.0.fetch_max(1, Ordering::SeqCst);
+    }
+
+    /// How a program ends: what goes wrong after an interrupt is the interrupt's doing.
+    pub(crate) fn exit_code(&self, outcome: Result<ExitCode>) -> Result<ExitCode> {
+        match outcome {
+            Err(error) if self.interrupted() => {
+                log::warn!("{error:#}");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+            other => other,
+        }
     }
 
     /// Whether the run is to end.

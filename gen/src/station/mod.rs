@@ -329,6 +329,9 @@ impl<I: PacketIo, C: Clock> Station<I, C> {
             let now = self.turn();
             match self.host().resolve(now, ip) {
                 Resolution::Known(mac) => return Ok(mac),
+                Resolution::Asked if self.is_interrupted() => {
+                    return Err(EnvironmentError(format!("interrupted while asking for {ip}")));
+                }
                 Resolution::Asked => {}
                 Resolution::Absent => {
                     let own = self.host().addresses().iter().map(ToString::to_string).collect::<Vec<_>>();

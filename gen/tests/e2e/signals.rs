@@ -142,3 +142,32 @@ fn while_it_waits_for_a_link() {
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(130), ""), "{}", ended.stderr);
     assert!(ended.stderr.contains("waiting for the link"), "{}", ended.stderr);
 }
+
+/// Clients that wait for a server, and a server that waits for a client.
+#[test]
+fn programs_without_a_scenario_end_the_same_way() {
+    let _machine = Machine::take();
+    let port = ["-d", "net_null0,no-rx=1", "--ip", "198.18.0.1/24"];
+    let there = ["--neighbour", "198.18.0.2=02:00:00:00:00:02"];
+    let asks: &[&[&str]] = &[
+        &["ucmatose", "198.18.0.2"],
+        &["udaddy", "198.18.0.2"],
+        &["rping", "-a", "198.18.0.2"],
+        &["perftest", "ib_write_bw", "--oob", "127.0.0.1", "-p", "18597"],
+    ];
+    for words in asks {
+        let (command, more) = words.split_at(1);
+        // Nobody has its address: asked for, or known and silent.
+        for known in [&[][..], &there] {
+            let code = [500, 2000, 5000].into_iter().find_map(|delay| {
+                let run = Running::spawn(rocegen(command).args(port).args(known).args(more));
+                std::thread::sleep(Duration::from_millis(delay));
+                let ended = interrupt(run, "INT");
+                // Before it takes signals over, one ends it as any process; too late, it has given up.
+                assert!(ended.code() != Some(0), "{words:?}: {ended:?}");
+                ended.stderr.contains("interrupted").then(|| ended.code())
+            });
+            assert_eq!(code, Some(Some(130)), "{words:?} {known:?}");
+        }
+    }
+}

@@ -42,7 +42,7 @@ impl<I: PacketIo> Setup<'_, I> {
     ///
     /// # Errors
     /// A router does not answer.
-    pub(crate) fn find_hops<C: Clock + Copy>(&mut self, clock: C) -> Result<()> {
+    pub(in crate::run) fn find_hops<C: Clock + Copy>(&mut self, clock: C, signals: &Signals) -> Result<()> {
         let s = self.scenario;
         for flow in &s.flows {
             for (own, other) in [(flow.from, flow.to), (flow.to, flow.from)] {
@@ -56,6 +56,7 @@ impl<I: PacketIo> Setup<'_, I> {
                     continue;
                 }
                 let hop = self.at_port(own, clock, |station| {
+                    station.heed(signals);
                     let named = |e| EnvironmentError(format!("port \"{}\": {e}", port.name));
                     Ok(station.resolve(to).map_err(named)?)
                 })?;
