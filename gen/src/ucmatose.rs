@@ -154,6 +154,9 @@ impl<I: PacketIo, C: Clock> Client<'_, I, C> {
         };
         let mut end: Instant = self.station.turn() + PATIENCE;
         while !done(self) {
+            if self.ended >= self.args.connections {
+                return fail(self, &format!("the server has ended what there was, and {what} did not come"));
+            }
             let before = (self.received, self.sent, self.ended);
             self.take()?;
             if before != (self.received, self.sent, self.ended) {

@@ -124,7 +124,7 @@ fn answers_keep_to_the_rate() {
         ] {
             let outcome = perftest::run(station, &perftest_args(line, at), &|| false).unwrap();
             let gbps = outcome.rows[0].average;
-            assert!(gbps > 0.01 && gbps < 0.2 * qps * 1.02, "{line}: {gbps} Gb/s");
+            assert!(gbps > 0.0 && gbps < 0.2 * qps * 1.02, "{line}: {gbps} Gb/s");
         }
     });
 }
@@ -268,6 +268,11 @@ fn messages_and_datagrams_are_exchanged() {
         let Command::Ucmatose(args) = server("ucmatose 198.18.0.1 -p 9999") else { panic!() };
         let error = ucmatose::run(station, &args).unwrap_err().to_string();
         assert_eq!(error, "198.18.0.1: refused: nobody listens on this service (reason 8)");
+        let Command::Ucmatose(args) = server("ucmatose 198.18.0.1 -C 20") else { panic!() };
+        let began = std::time::Instant::now();
+        let error = ucmatose::run(station, &args).unwrap_err().to_string();
+        assert!(error.contains("the server has ended what there was"), "{error}");
+        assert!(began.elapsed().as_secs() < 15, "it waits for what cannot come");
         let Command::Ucmatose(args) = server("ucmatose 198.18.0.1 -S 99") else { panic!() };
         let error = ucmatose::run(station, &args).unwrap_err().to_string();
         assert!(error.starts_with("198.18.0.1: a request ended with LOC_LEN_ERR"), "{error}");
