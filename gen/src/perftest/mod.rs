@@ -36,7 +36,7 @@ pub fn perftest(args: &PerftestArgs) -> Result<ExitCode> {
     opened.close()?;
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return signals.exit_code(Err(error.into())),
+        Err(error) => return signals.exit_code(Err(error)),
     };
     if args.json {
         print(&(serde_json::to_string_pretty(&outcome)? + "\n"))?;
