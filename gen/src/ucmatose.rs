@@ -3,9 +3,7 @@
 //! On every connection the server sends its messages, the client takes them and sends as many; when the server
 //! has them, it ends the connections.
 
-use crate::report::print;
 use crate::run::EnvironmentError;
-use crate::run::signal::Signals;
 use crate::station::{self, Call, Manager, QpShape, Station, StationArgs, parse_mtu};
 use anyhow::Result;
 use clap::Args;
@@ -54,17 +52,11 @@ pub struct UcmatoseArgs {
 /// # Errors
 /// An [`EnvironmentError`]: no port, no server, a refusal, or messages that did not come.
 pub fn ucmatose(args: &UcmatoseArgs) -> Result<ExitCode> {
-    let signals = Signals::install()?;
-    let mut opened = station::open(&args.station, &|| signals.interrupted())?;
-    opened.station.heed(&signals);
-    let outcome = run(&mut opened.station, args);
-    opened.close()?;
-    if let Err(error) = outcome {
-        return signals.exit_code(Err(error.into()));
-    }
-    let UcmatoseArgs { connections, messages, size, .. } = args;
-    print(&format!("{messages} messages of {size} bytes each way on {connections} connections\n"))?;
-    Ok(ExitCode::SUCCESS)
+    station::on_port(&args.station, |station, _| {
+        run(station, args)?;
+        let UcmatoseArgs { connections, messages, size, .. } = args;
+        Ok(format!("{messages} messages of {size} bytes each way on {connections} connections\n"))
+    })
 }
 
 /// Connects, takes, sends, and waits until the server ends it.

@@ -3,9 +3,7 @@
 //! It asks for the queue pair of a datagram service, sends there, and waits for as many answers.  Its own queue
 //! pair's number is in the immediate data.
 
-use crate::report::print;
 use crate::run::EnvironmentError;
-use crate::run::signal::Signals;
 use crate::station::{self, Manager, Station, StationArgs, UdShape, parse_mtu};
 use anyhow::Result;
 use clap::Args;
@@ -51,16 +49,10 @@ pub struct UdaddyArgs {
 /// # Errors
 /// An [`EnvironmentError`]: no port, no server, or datagrams that did not come.
 pub fn udaddy(args: &UdaddyArgs) -> Result<ExitCode> {
-    let signals = Signals::install()?;
-    let mut opened = station::open(&args.station, &|| signals.interrupted())?;
-    opened.station.heed(&signals);
-    let outcome = run(&mut opened.station, args);
-    opened.close()?;
-    if let Err(error) = outcome {
-        return signals.exit_code(Err(error.into()));
-    }
-    print(&format!("{} datagrams of {} bytes each way\n", args.messages, args.size))?;
-    Ok(ExitCode::SUCCESS)
+    station::on_port(&args.station, |station, _| {
+        run(station, args)?;
+        Ok(format!("{} datagrams of {} bytes each way\n", args.messages, args.size))
+    })
 }
 
 /// Asks, sends, and waits for the answers.

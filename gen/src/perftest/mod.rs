@@ -17,8 +17,6 @@ pub use options::{AtomicKind, Operation, PerftestArgs, Tool};
 pub use session::{Outcome, run};
 pub use table::{Micros, Row};
 
-use crate::report::print;
-use crate::run::signal::Signals;
 use crate::station;
 use anyhow::Result;
 use std::process::ExitCode;
@@ -28,18 +26,8 @@ use std::process::ExitCode;
 /// # Errors
 /// An [`EnvironmentError`](crate::run::EnvironmentError): no port, no peer, or a request failed.
 pub fn perftest(args: &PerftestArgs) -> Result<ExitCode> {
-    let signals = Signals::install()?;
-    let give_up = || signals.interrupted();
-    let mut opened = station::open(&args.station, &give_up)?;
-    opened.station.heed(&signals);
-    let outcome = run(&mut opened.station, args, &give_up);
-    opened.close()?;
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => return signals.exit_code(Err(error)),
-    };
-    if args.json {
-        print(&(serde_json::to_string_pretty(&outcome)? + "\n"))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    station::on_port(&args.station, |station, give_up| {
+        let outcome = run(station, args, give_up)?;
+        Ok(if args.json { serde_json::to_string_pretty(&outcome)? + "\n" } else { String::new() })
+    })
 }

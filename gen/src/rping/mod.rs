@@ -3,9 +3,7 @@
 //! A ping is five messages: the client tells where its data is, the server reads it and says so, the
 //! client tells where it wants it back, the server writes it there and says so.
 
-use crate::report::print;
 use crate::run::EnvironmentError;
-use crate::run::signal::Signals;
 use crate::station::{self, Call, Manager, QpShape, Station, StationArgs, parse_mtu};
 use anyhow::Result;
 use clap::Args;
@@ -52,18 +50,10 @@ pub struct RpingArgs {
 /// # Errors
 /// An [`EnvironmentError`]: no port, no server, a refusal, or data that did not come back.
 pub fn rping(args: &RpingArgs) -> Result<ExitCode> {
-    let signals = Signals::install()?;
-    let give_up = || signals.interrupted();
-    let mut opened = station::open(&args.station, &give_up)?;
-    opened.station.heed(&signals);
-    let outcome = run(&mut opened.station, args, &give_up);
-    opened.close()?;
-    let pings = match outcome {
-        Ok(pings) => pings,
-        Err(error) => return signals.exit_code(Err(error.into())),
-    };
-    print(&format!("{pings} pings of {} bytes came back unchanged\n", args.size))?;
-    Ok(ExitCode::SUCCESS)
+    station::on_port(&args.station, |station, give_up| {
+        let pings = run(station, args, give_up)?;
+        Ok(format!("{pings} pings of {} bytes came back unchanged\n", args.size))
+    })
 }
 
 /// Connects, pings and parts; how many pings came back.

@@ -10,6 +10,7 @@ mod open;
 
 pub use args::{NeighbourArg, StationArgs, parse_mtu};
 pub use manager::{Answer, Call, Manager};
+pub(crate) use open::on_port;
 pub use open::{Opened, open};
 
 use crate::run::EnvironmentError;

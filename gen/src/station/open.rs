@@ -2,6 +2,8 @@
 
 use super::{Station, StationArgs};
 use crate::config::Hugepages;
+use crate::report::print;
+use crate::run::signal::Signals;
 use crate::run::{EnvironmentError, start_dpdk};
 use anyhow::{Context, Result};
 use roce_engine::io::dpdk::{self, DeviceSpec, DpdkIo, Eal, OpenPort, PortSpec, TscClock};
@@ -11,16 +13,20 @@ use roce_engine::wire::MacAddr;
 use roce_engine::worker::{Endpoint, EndpointConfig};
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Frames that a recording holds.
 const RECORDED: usize = 200_000;
 
+/// A station on a DPDK port.
+pub(crate) type PortStation = Station<Recorded<DpdkIo, TscClock>, TscClock>;
+
 /// A station, and what it stands on; dropped in this order.
 #[derive(Debug)]
 pub struct Opened {
     /// The station.
-    pub station: Station<Recorded<DpdkIo, TscClock>, TscClock>,
+    pub station: PortStation,
     clock: TscClock,
     pcap: Option<PathBuf>,
     _port: OpenPort,
@@ -81,6 +87,27 @@ pub fn open(args: &StationArgs, give_up: &dyn Fn() -> bool) -> Result<Opened> {
     station.host().announce();
     station.turn();
     Ok(Opened { station, clock, pcap: args.pcap.clone(), _port: port, _eal: eal })
+}
+
+/// A command on a port: opens it, does `act`, which may ask whether to give up, closes it, and prints what
+/// `act` says.  An interrupt ends it with the exit code of interrupts.
+///
+/// # Errors
+/// As [`open`], and those of `act`.
+pub(crate) fn on_port(
+    args: &StationArgs,
+    act: impl FnOnce(&mut PortStation, &dyn Fn() -> bool) -> Result<String>,
+) -> Result<ExitCode> {
+    let signals = Signals::install()?;
+    let give_up = || signals.interrupted();
+    let mut opened = open(args, &give_up)?;
+    opened.station.heed(&signals);
+    let outcome = act(&mut opened.station, &give_up);
+    opened.close()?;
+    match outcome {
+        Ok(text) => print(&text).map(|()| ExitCode::SUCCESS),
+        Err(error) => signals.exit_code(Err(error)),
+    }
 }
 
 impl Opened {
