@@ -177,9 +177,8 @@ static inline void prefetch_write(void *p)
 #define DATA_LINES 2
 
 /* As rte_pktmbuf_reset(), but for what a free buffer has already (see rte_mbuf_raw_alloc()): one segment,
- * nothing after it.  The
- * second line of the buffer, which the one who frees it reads, is not written then and stays in both
- * caches.  Offloads that are not asked for by a flag need no parameters. */
+ * nothing after it.  The second line of the buffer, which the one who frees it reads, is not written then
+ * and stays in both caches.  Offloads that are not asked for by a flag need no parameters. */
 static inline void make_ready(struct rte_mbuf *m)
 {
 	RTE_ASSERT(m->next == NULL && m->nb_segs == 1);
