@@ -26,7 +26,7 @@ pub(super) fn add_peers(tables: &[Table<'_>], ports: &mut Vec<Port>) -> Result<(
             t.error("to", "with \"connect\" it is the address of another machine, as in to = \"198.18.0.9\"")
         })?;
         match ports.iter().find(|p| p.ip == ip) {
-            None => ports.push(peer(ip)),
+            None => ports.push(Port::plain(ip.to_string(), Device::Peer, ip)),
             Some(port) if port.device == Device::Peer => {}
             Some(port) => {
                 let text =
@@ -36,27 +36,6 @@ pub(super) fn add_peers(tables: &[Table<'_>], ports: &mut Vec<Port>) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Another machine.
-fn peer(ip: IpAddr) -> Port {
-    Port {
-        name: ip.to_string(),
-        device: Device::Peer,
-        ip,
-        prefix: None,
-        mac: None,
-        mtu: None,
-        vlan: None,
-        roce: Roce::V2,
-        cores: None,
-        promiscuous: false,
-        link_wait: roce_engine::units::Duration::ZERO,
-        next_hop_mac: None,
-        gateway: None,
-        neighbours: Vec::new(),
-        pfc: None,
-    }
 }
 
 /// Reads how the far end of a flow is met, where that is another machine.

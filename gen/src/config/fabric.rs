@@ -2,7 +2,7 @@
 
 use super::error::ScenarioError;
 use super::limits::Range;
-use super::model::{Device, Fabric, Port, Roce, Storm};
+use super::model::{Device, Fabric, Port, Storm};
 use super::pattern::find;
 use super::quantity::{parse_bit_rate, parse_share};
 use super::read::Table;
@@ -63,25 +63,12 @@ pub(super) fn ports_of(fabric: &Fabric) -> Vec<Port> {
         Topology::LeafSpine { nics, .. } => nics,
         _ => 1,
     };
-    let port = |station: u32| Port {
-        name: match nics {
+    let port = |station: u32| {
+        let name = match nics {
             1 => format!("h{station}"),
             n => format!("h{}.n{}", station / n, station % n),
-        },
-        device: Device::Fabric,
-        ip: IpAddr::V4(Ipv4Addr::from(FIRST_IP + station)),
-        prefix: None,
-        mac: None,
-        mtu: None,
-        vlan: None,
-        roce: Roce::V2,
-        cores: None,
-        promiscuous: false,
-        link_wait: Duration::ZERO,
-        next_hop_mac: None,
-        gateway: None,
-        neighbours: Vec::new(),
-        pfc: None,
+        };
+        Port::plain(name, Device::Fabric, IpAddr::V4(Ipv4Addr::from(FIRST_IP + station)))
     };
     (0..fabric.topology.stations()).map(port).collect()
 }

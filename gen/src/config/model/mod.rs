@@ -225,6 +225,27 @@ pub struct Port {
 }
 
 impl Port {
+    /// One that no `[[port]]` describes: RoCEv2, and nothing set.
+    pub(in crate::config) fn plain(name: String, device: Device, ip: IpAddr) -> Port {
+        Port {
+            name,
+            device,
+            ip,
+            prefix: None,
+            mac: None,
+            mtu: None,
+            vlan: None,
+            roce: Roce::V2,
+            cores: None,
+            promiscuous: false,
+            link_wait: Duration::ZERO,
+            next_hop_mac: None,
+            gateway: None,
+            neighbours: Vec::new(),
+            pfc: None,
+        }
+    }
+
     /// The L3 MTU that is set, else the one its kind of device has.
     pub fn l3_mtu(&self) -> u16 {
         self.mtu.unwrap_or_else(|| self.device.default_mtu())

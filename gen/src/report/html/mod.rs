@@ -141,6 +141,15 @@ fn callouts(out: &mut String, result: &Value) {
     said("limit", "What limited this run", &limits);
 }
 
+/// One of the figures at the top.
+fn tile(out: &mut String, name: &str, value: &str, unit: &str, note: &str) {
+    let [name, value, unit, note] = [name, value, unit, note].map(esc);
+    let _ = write!(
+        out,
+        "<div class=\"tile\"><span>{name}</span><b>{value}<small> {unit}</small></b><em>{note}</em></div>"
+    );
+}
+
 /// The figures that one looks for first.
 fn tiles(out: &mut String, result: &Value) {
     let flows = list(result, "/flows");
@@ -148,13 +157,6 @@ fn tiles(out: &mut String, result: &Value) {
     let (of, worst) = match flows.len() {
         1 => (String::new(), ""),
         n => (format!("{n} flows"), "worst flow"),
-    };
-    let tile = |out: &mut String, name: &str, value: &str, unit: &str, note: &str| {
-        let [name, value, unit, note] = [name, value, unit, note].map(esc);
-        let _ = write!(
-            out,
-            "<div class=\"tile\"><span>{name}</span><b>{value}<small> {unit}</small></b><em>{note}</em></div>"
-        );
     };
     out.push_str("<div class=\"tiles\">");
     tile(out, "Goodput", &number(sum("/goodput_gbps")), "Gb/s", &of);

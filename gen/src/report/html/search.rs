@@ -3,7 +3,7 @@
 use super::chart::{Axis, Chart, Kind, Series};
 use super::tables::section;
 use super::text::{Cell, Form, count, esc, float, list, number, table, time, whole, word};
-use super::{end_of, head_of};
+use super::{end_of, head_of, tile};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -51,13 +51,6 @@ fn condition(search: &Value) -> String {
 fn tiles(out: &mut String, search: &Value, unit: &str) {
     let trials = list(search, "/trials");
     let best = trials.iter().rev().find(|t| t["asked"] == search["found"] && t["holds"] == true);
-    let tile = |out: &mut String, name: &str, value: &str, unit: &str, note: &str| {
-        let [name, value, unit, note] = [name, value, unit, note].map(esc);
-        let _ = write!(
-            out,
-            "<div class=\"tile\"><span>{name}</span><b>{value}<small> {unit}</small></b><em>{note}</em></div>"
-        );
-    };
     out.push_str("<div class=\"tiles\">");
     match float(search, "/found") {
         Some(found) => tile(out, "Holds", &number(found), unit, "the highest that does"),
