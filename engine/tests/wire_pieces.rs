@@ -2,7 +2,8 @@
 
 use roce_engine::units::{Psn, Qpn};
 use roce_engine::wire::{
-    Constant, CrcShift, DropReason, Head, Opcode, Payload, Piece, Reth, Route, Slot, Stamp, Template, Vlan,
+    Constant, CrcShift, DropReason, Head, Opcode, Payload, Piece, Reth, Route, Slot, Stamp, Tail, Template,
+    Vlan,
     classify, classify_pieces,
 };
 use std::net::IpAddr;
@@ -20,8 +21,11 @@ impl Slot for Pieces {
         &mut self.room
     }
 
-    fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
-        self.got = Some([head.to_vec(), piece.bytes().to_vec(), tail.to_vec()]);
+    fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
+        let mut end = vec![0xEE; Tail::MAX_LEN];
+        let len = tail.emit(&mut end);
+        end.truncate(len);
+        self.got = Some([head.to_vec(), piece.bytes().to_vec(), end]);
         true
     }
 }

@@ -1,7 +1,7 @@
 //! The port as the poll loop sees it.
 
 use crate::units::{Duration, Instant};
-use crate::wire::{Piece, Vlan};
+use crate::wire::{Piece, Tail, Vlan};
 use arrayvec::ArrayVec;
 
 /// Frames that move at once.
@@ -75,7 +75,7 @@ pub trait PacketIo {
     /// Makes `frame` of `head`, of a piece of constant payload that stays where it is, and of
     /// `tail`.  `false`: `frame` is as it was, and the payload is to be copied into it.
     #[inline]
-    fn attach(&mut self, _frame: &mut Self::Tx, _head: &[u8], _piece: &Piece<'_>, _tail: &[u8]) -> bool {
+    fn attach(&mut self, _frame: &mut Self::Tx, _head: &[u8], _piece: &Piece<'_>, _tail: Tail) -> bool {
         false
     }
 

@@ -4,7 +4,7 @@ use super::link::{Link, LinkCounters, LinkSpec};
 use super::{BURST, Caps, FrameMut, PacketIo};
 use crate::fabric::{Fate, Held, Impairment, flip, mark_ce};
 use crate::units::{Duration, Instant};
-use crate::wire::Piece;
+use crate::wire::{Piece, Tail};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
@@ -215,7 +215,7 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
     }
 
     #[inline(always)]
-    fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
         // What is to be altered or doubled is in one piece.
         self.state.is_none() && self.inner.attach(frame, head, piece, tail)
     }

@@ -2,7 +2,7 @@
 
 use super::{BURST, Caps, Clock, Frame, FrameMut, PacketIo};
 use crate::units::{Duration, Instant};
-use crate::wire::Piece;
+use crate::wire::{Piece, Tail};
 use arrayvec::ArrayVec;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -146,7 +146,7 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     }
 
     #[inline(always)]
-    fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn attach(&mut self, frame: &mut I::Tx, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
         // What is sent is recorded in one piece.
         let recorded = self.capture.as_ref().is_some_and(|c| c.limits.direction != Direction::Rx);
         !recorded && self.inner.attach(frame, head, piece, tail)

@@ -625,41 +625,65 @@ impl QueuePair {
         slot: &mut (impl Slot + ?Sized),
         done: &mut impl Completions,
     ) -> Transmit {
-        let Some(conn) = self.conn.as_mut() else { return Transmit::Idle };
-        conn.advertised.receives = self.rq.len();
+        if self.responder.has_output() {
+            return self.poll_both(now, mem, slot, done);
+        }
+        self.respond_next = true;
+        self.poll_requester(now, mem, slot, done)
+    }
+
+    /// Requests and responses take turns.
+    #[inline(never)]
+    fn poll_both(
+        &mut self,
+        now: Instant,
+        mem: &Memory,
+        slot: &mut (impl Slot + ?Sized),
+        done: &mut impl Completions,
+    ) -> Transmit {
         // Data in responses is under congestion control too; ACKs and NAKs are not.
         let held = if self.responder.has_answer() { self.requester.cc.hold(now) } else { None };
-        let responds = held.is_none() && self.responder.has_output();
-        if responds && (self.respond_next || self.responder.has_urgent()) {
+        if held.is_none() && (self.respond_next || self.responder.has_urgent()) {
             self.respond_next = false;
             if let Some(sent) = self.respond(now, mem, slot, done) {
                 return Transmit::Sent(sent);
             }
         }
-        let Some(conn) = self.conn.as_mut() else { return Transmit::Idle };
         self.respond_next = true;
-        let outcome = match self.state {
-            QpState::Rts | QpState::Sqd => {
-                let draining = self.state == QpState::Sqd;
-                match self.ty {
-                    QpType::Rc => self.requester.transmit(now, conn, mem, slot, draining),
-                    QpType::Uc | QpType::Ud => {
-                        self.requester.transmit_unreliable(now, conn, mem, slot, draining, done)
-                    }
-                }
-            }
-            _ => Transmit::Idle,
-        };
-        if self.requester.failed() || (self.state == QpState::Sqd && self.ty != QpType::Rc) {
-            self.after_requester(done);
-        }
+        let outcome = self.poll_requester(now, mem, slot, done);
         match (outcome, held) {
             (Transmit::Sent(_), _) => outcome,
             (Transmit::Wait(a), Some(b)) => Transmit::Wait(a.min(b)),
             (Transmit::Idle, Some(b)) => Transmit::Wait(b),
-            _ if !responds => outcome,
-            _ => self.respond(now, mem, slot, done).map_or(outcome, Transmit::Sent),
+            (_, None) => self.respond(now, mem, slot, done).map_or(outcome, Transmit::Sent),
         }
+    }
+
+    /// Writes the next packet of a request.
+    #[inline(always)]
+    fn poll_requester(
+        &mut self,
+        now: Instant,
+        mem: &Memory,
+        slot: &mut (impl Slot + ?Sized),
+        done: &mut impl Completions,
+    ) -> Transmit {
+        let (Some(conn), QpState::Rts | QpState::Sqd) = (self.conn.as_mut(), self.state) else {
+            return Transmit::Idle;
+        };
+        let draining = self.state == QpState::Sqd;
+        if self.ty == QpType::Rc {
+            let outcome = self.requester.transmit(now, conn, mem, slot, draining);
+            if outcome == Transmit::Idle && self.requester.failed() {
+                self.after_requester(done);
+            }
+            return outcome;
+        }
+        let outcome = self.requester.transmit_unreliable(now, conn, mem, slot, draining, done);
+        if self.requester.failed() || draining {
+            self.after_requester(done);
+        }
+        outcome
     }
 
     /// Does what is due at `now`.
@@ -729,6 +753,7 @@ impl QueuePair {
         done: &mut impl Completions,
     ) -> Option<Sent> {
         let conn = self.conn.as_mut()?;
+        conn.advertised.receives = self.rq.len();
         let sent = self.responder.transmit(now, conn, mem, slot)?;
         if sent.payload() != 0 {
             self.requester.cc.on_sent(now, (sent.len() + L1_OVERHEAD) as u64, sent.payload());

@@ -240,20 +240,21 @@ impl Requester {
         if !self.is_started(self.cursor) && draining {
             return self.held(Hold::Nothing, Transmit::Idle);
         }
-        let reads = wqe.wr.op.is_read_or_atomic();
-        if reads && !wqe.counted && self.reads_out >= self.max_reads {
-            return self.held(Hold::Reads, Transmit::Idle);
-        }
-        // A long READ takes many PSNs at once; half the circle or more must not be outstanding.
-        if reads && in_flight as u32 + (wqe.packets - self.cursor_packet) >= 1 << 23 {
-            return self.held(Hold::Window, Transmit::Idle);
+        let kind = OpKind::of(&wqe.wr.op);
+        if kind.is_read_or_atomic {
+            if !wqe.counted && self.reads_out >= self.max_reads {
+                return self.held(Hold::Reads, Transmit::Idle);
+            }
+            // A long READ takes many PSNs at once; half the circle or more must not be outstanding.
+            if in_flight as u32 + (wqe.packets - self.cursor_packet) >= 1 << 23 {
+                return self.held(Hold::Window, Transmit::Idle);
+            }
         }
         // All READs and atomics before the cursor were sent, and none behind it is counted.
-        if self.cursor_packet == 0 && wqe.wr.flags.fence && self.reads_out != 0 {
+        if self.reads_out != 0 && self.cursor_packet == 0 && wqe.wr.flags.fence {
             return self.held(Hold::Fence, Transmit::Idle);
         }
-        let takes_recv = wqe.wr.op.takes_recv();
-        if takes_recv && !self.is_started(self.cursor) {
+        if kind.takes_recv && !self.is_started(self.cursor) {
             // Requests and their positions are counted from 0 on, messages from 1.
             let number = Msn::new(self.cursor.wrapping_add(1));
             let gate = self.credits.gate(now, number, in_flight == 0, self.timeout);
@@ -275,20 +276,21 @@ impl Requester {
         }
         let stalls = in_flight + 1 >= self.window as i32;
         let again = psn.is_before(self.high);
-        let sent = match self.build(conn, mem, slot, psn, stalls || (again && in_flight == 0)) {
+        let segment = self.segment(wqe, psn, kind.is_read_or_atomic || stalls || (again && in_flight == 0));
+        let sent = match segment.write(&wqe.wr, conn, mem, slot) {
             Ok(sent) => sent,
             Err(status) => {
                 self.break_at_cursor(status);
                 return Transmit::Idle;
             }
         };
-        self.account(now, conn, &sent, again);
+        self.account(now, conn, sent, &segment, kind, again);
         Transmit::Sent(sent)
     }
 
     /// As [`Requester::transmit`] for a service without acknowledgements: a request
     /// completes when its last packet is handed over.
-    #[inline]
+    #[inline(never)]
     pub(super) fn transmit_unreliable(
         &mut self,
         now: Instant,
@@ -311,15 +313,16 @@ impl Requester {
         if let Some(until) = self.cc.hold(now) {
             return self.held(Hold::RateControl, Transmit::Wait(until));
         }
-        let psn = wqe.first.plus(self.cursor_packet);
-        let sent = match self.build(conn, mem, slot, psn, false) {
+        let kind = OpKind::of(&wqe.wr.op);
+        let segment = self.segment(wqe, wqe.first.plus(self.cursor_packet), false);
+        let sent = match segment.write(&wqe.wr, conn, mem, slot) {
             Ok(sent) => sent,
             Err(status) => {
                 self.break_at_cursor(status);
                 return Transmit::Idle;
             }
         };
-        self.account(now, conn, &sent, false);
+        self.account(now, conn, sent, &segment, kind, false);
         self.deadline = None;
         self.move_una(self.high, conn);
         if self.cursor_packet == 0 {
@@ -452,74 +455,64 @@ impl Requester {
         (position.wrapping_sub(self.started) as i32) < 0
     }
 
-    /// Writes the packet at the cursor.
+    /// The packet at the cursor, which is of `wqe`.
     #[inline(always)]
-    fn build(
-        &mut self,
-        conn: &mut Conn,
-        mem: &Memory,
-        slot: &mut (impl Slot + ?Sized),
-        psn: Psn,
-        ask: bool,
-    ) -> Result<Sent, CompletionStatus> {
-        let Some(wqe) = self.sq.get(self.cursor) else { return Err(CompletionStatus::LocQpOpErr) };
-        let last = self.cursor_packet + 1 == wqe.packets;
-        let ask = last
-            || ask
-            || wqe.wr.op.is_read_or_atomic()
-            || self.since_ack_request + 1 >= self.ack_request_interval;
+    fn segment(&self, wqe: &Wqe, psn: Psn, ask: bool) -> Segment {
         let asks_for = wqe.packets - self.cursor_packet;
-        let segment = Segment { index: self.cursor_packet, last, asks_for, ask, psn };
-        let sent = segment.write(&wqe.wr, conn, mem, slot)?;
-        self.since_ack_request = if ask { 0 } else { self.since_ack_request + 1 };
-        Ok(sent)
+        let last = asks_for == 1;
+        let ask = last || ask || self.since_ack_request + 1 >= self.ack_request_interval;
+        Segment { index: self.cursor_packet, last, asks_for, ask, psn }
     }
 
     /// The packet at the cursor has left: moves the cursor, the window and the timer.
-    #[inline]
-    fn account(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, again: bool) {
+    #[inline(always)]
+    fn account(
+        &mut self,
+        now: Instant,
+        conn: &mut Conn,
+        sent: Sent,
+        segment: &Segment,
+        kind: OpKind,
+        again: bool,
+    ) {
         let counters = &mut conn.counters;
         counters.tx_data_packets += 1;
         counters.tx_payload_bytes += u64::from(sent.payload());
         counters.retransmits += u64::from(again);
-        if let Some(loss) = &mut self.loss
-            && again
-            && loss.psn == sent.psn()
-            && !core::mem::replace(&mut loss.resent, true)
-        {
-            conn.stages.record(Stage::NakToResend, now.since(loss.noticed));
+        if again {
+            self.note_again(now, conn, segment.psn);
         }
-        let Some(wqe) = self.sq.get_mut(self.cursor) else { return };
-        let takes_recv = wqe.wr.op.takes_recv();
-        let mut advance = 1;
         let mut load = Load { packets: 1, frames: sent.len() as u64, payload: u64::from(sent.payload()) };
-        if wqe.wr.op.is_read_or_atomic() {
-            advance = wqe.packets - self.cursor_packet;
-            wqe.resumed = self.cursor_packet;
-            if !wqe.counted {
-                wqe.counted = true;
-                self.reads_out += 1;
-            }
-            load = Load::of(wqe, self.cursor_packet, advance, sent, conn);
+        let mut advance = 1;
+        if kind.is_read_or_atomic
+            && let Some(wqe) = self.sq.get_mut(self.cursor)
+        {
+            // All of it at once.
+            advance = segment.asks_for;
+            wqe.resumed = segment.index;
+            self.reads_out += u32::from(!core::mem::replace(&mut wqe.counted, true));
+            load = Load::of(wqe, segment.index, advance, &sent, conn);
         }
-        let counters = &mut conn.counters;
-        let next = sent.psn().plus(advance);
-        if self.since_ack_request == 0 {
+        let next = segment.psn.plus(advance);
+        if segment.ask {
+            self.since_ack_request = 0;
             self.asked = next.minus(1);
+        } else {
+            self.since_ack_request += 1;
         }
         if next.is_after(self.high) {
-            counters.psns_sent += self.high.distance_to(next) as u64;
+            conn.counters.psns_sent += self.high.distance_to(next) as u64;
             self.high = next;
         }
-        self.cursor_packet += advance;
-        let finished = self.cursor_packet >= wqe.packets;
         if !self.is_started(self.cursor) {
             self.started = self.cursor.wrapping_add(1);
-            self.credits.started(takes_recv);
+            self.credits.started(kind.takes_recv);
         }
-        if finished {
+        if advance == segment.asks_for {
             self.cursor = self.cursor.wrapping_add(1);
             self.cursor_packet = 0;
+        } else {
+            self.cursor_packet += advance;
         }
         if self.deadline.is_none() {
             self.restart_timer(now);
@@ -527,9 +520,20 @@ impl Requester {
         self.note_sent(now, sent, load);
     }
 
+    /// A packet that left before has left again: how long after it was said to be lost.
+    #[cold]
+    fn note_again(&mut self, now: Instant, conn: &mut Conn, psn: Psn) {
+        if let Some(loss) = &mut self.loss
+            && loss.psn == psn
+            && !core::mem::replace(&mut loss.resent, true)
+        {
+            conn.stages.record(Stage::NakToResend, now.since(loss.noticed));
+        }
+    }
+
     /// A packet has left: what spaces them learns of it.
-    #[inline]
-    fn note_sent(&mut self, now: Instant, sent: &Sent, load: Load) {
+    #[inline(always)]
+    fn note_sent(&mut self, now: Instant, sent: Sent, load: Load) {
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(now, load.packets, load.frames, load.payload);
         }
@@ -542,7 +546,7 @@ impl Requester {
     }
 
     /// A lost packet has left again: counters, timer and pacer.
-    pub(super) fn account_again(&mut self, now: Instant, conn: &mut Conn, sent: &Sent, load: Load) {
+    pub(super) fn account_again(&mut self, now: Instant, conn: &mut Conn, sent: Sent, load: Load) {
         conn.counters.tx_data_packets += 1;
         conn.counters.tx_payload_bytes += u64::from(sent.payload());
         conn.counters.retransmits += 1;
@@ -553,6 +557,20 @@ impl Requester {
             self.restart_timer(now);
         }
         self.note_sent(now, sent, load);
+    }
+}
+
+/// What kind of operation a request is.
+#[derive(Clone, Copy, Debug)]
+struct OpKind {
+    is_read_or_atomic: bool,
+    takes_recv: bool,
+}
+
+impl OpKind {
+    #[inline(always)]
+    fn of(op: &SendOp) -> OpKind {
+        OpKind { is_read_or_atomic: op.is_read_or_atomic(), takes_recv: op.takes_recv() }
     }
 }
 

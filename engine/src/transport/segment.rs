@@ -65,17 +65,7 @@ impl Segment {
             }
         }
         if self.last {
-            match wr.op {
-                SendOp::SendImm(imm) | SendOp::WriteImm { imm, .. } => {
-                    ImmDt(imm).emit(&mut body[ext..]);
-                    ext += ImmDt::LEN;
-                }
-                SendOp::SendInv(key) => {
-                    Ieth(key.0).emit(&mut body[ext..]);
-                    ext += Ieth::LEN;
-                }
-                _ => {}
-            }
+            ext += end_of_message(&wr.op, &mut body[ext..]);
         }
         let payload = if wr.op.is_read_or_atomic() {
             0
@@ -97,28 +87,49 @@ impl Segment {
     }
 }
 
+const SEND: [Opcode; 4] =
+    [Opcode::RC_SEND_MIDDLE, Opcode::RC_SEND_FIRST, Opcode::RC_SEND_LAST, Opcode::RC_SEND_ONLY];
+const WRITE: [Opcode; 4] =
+    [Opcode::RC_WRITE_MIDDLE, Opcode::RC_WRITE_FIRST, Opcode::RC_WRITE_LAST, Opcode::RC_WRITE_ONLY];
+
+/// The same but for how it ends.
+const fn ending([middle, first, ..]: [Opcode; 4], last: Opcode, only: Opcode) -> [Opcode; 4] {
+    [middle, first, last, only]
+}
+
+/// Writes the header that a message ends with, if it has one; how many bytes that is.
+#[inline(always)]
+fn end_of_message(op: &SendOp, out: &mut [u8]) -> usize {
+    match op {
+        SendOp::SendImm(imm) | SendOp::WriteImm { imm, .. } => {
+            ImmDt(*imm).emit(out);
+            ImmDt::LEN
+        }
+        SendOp::SendInv(key) => {
+            Ieth(key.0).emit(out);
+            Ieth::LEN
+        }
+        _ => 0,
+    }
+}
+
 /// The opcode of a packet, by its place in the message.
-#[inline]
+#[inline(always)]
 const fn opcode_of(op: &SendOp, first: bool, last: bool, uc: bool) -> Opcode {
-    let rc = match (op, first, last) {
-        (SendOp::Datagram(_), _, _) => Opcode::UD_SEND_ONLY,
-        (SendOp::Send, true, true) => Opcode::RC_SEND_ONLY,
-        (SendOp::SendImm(_), true, true) => Opcode::RC_SEND_ONLY_IMM,
-        (SendOp::SendInv(_), true, true) => Opcode::RC_SEND_ONLY_INV,
-        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), true, false) => Opcode::RC_SEND_FIRST,
-        (SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_), false, false) => Opcode::RC_SEND_MIDDLE,
-        (SendOp::Send, false, true) => Opcode::RC_SEND_LAST,
-        (SendOp::SendImm(_), false, true) => Opcode::RC_SEND_LAST_IMM,
-        (SendOp::SendInv(_), false, true) => Opcode::RC_SEND_LAST_INV,
-        (SendOp::Write { .. }, true, true) => Opcode::RC_WRITE_ONLY,
-        (SendOp::WriteImm { .. }, true, true) => Opcode::RC_WRITE_ONLY_IMM,
-        (SendOp::Write { .. } | SendOp::WriteImm { .. }, true, false) => Opcode::RC_WRITE_FIRST,
-        (SendOp::Write { .. } | SendOp::WriteImm { .. }, false, false) => Opcode::RC_WRITE_MIDDLE,
-        (SendOp::Write { .. }, false, true) => Opcode::RC_WRITE_LAST,
-        (SendOp::WriteImm { .. }, false, true) => Opcode::RC_WRITE_LAST_IMM,
-        (SendOp::Read { .. }, _, _) => Opcode::RC_READ_REQUEST,
-        (SendOp::CompareSwap { .. }, _, _) => Opcode::RC_COMPARE_SWAP,
-        (SendOp::FetchAdd { .. }, _, _) => Opcode::RC_FETCH_ADD,
+    // Middle, first, last, only: a table of the operations.
+    let [middle, first_of, last_of, only] = match op {
+        SendOp::Datagram(_) => [Opcode::UD_SEND_ONLY; 4],
+        SendOp::Send => SEND,
+        SendOp::SendImm(_) => ending(SEND, Opcode::RC_SEND_LAST_IMM, Opcode::RC_SEND_ONLY_IMM),
+        SendOp::SendInv(_) => ending(SEND, Opcode::RC_SEND_LAST_INV, Opcode::RC_SEND_ONLY_INV),
+        SendOp::Write { .. } => WRITE,
+        SendOp::WriteImm { .. } => ending(WRITE, Opcode::RC_WRITE_LAST_IMM, Opcode::RC_WRITE_ONLY_IMM),
+        SendOp::Read { .. } => [Opcode::RC_READ_REQUEST; 4],
+        SendOp::CompareSwap { .. } => [Opcode::RC_COMPARE_SWAP; 4],
+        SendOp::FetchAdd { .. } => [Opcode::RC_FETCH_ADD; 4],
     };
+    let row = u32::from_le_bytes([middle.0, first_of.0, last_of.0, only.0]);
+    let place = 8 * (first as u32 | (last as u32) << 1);
+    let rc = Opcode((row >> place) as u8);
     if uc { Opcode(rc.0 | 0x20) } else { rc }
 }

@@ -452,6 +452,7 @@ impl Requester {
     }
 
     /// Sends the oldest lost packet again, or asks again for the oldest part of an answer.
+    #[inline(never)]
     pub(super) fn transmit_lost(
         &mut self,
         now: Instant,
@@ -504,7 +505,7 @@ impl Requester {
             }
         }
         s.waiting -= entries;
-        self.account_again(now, conn, &sent, load);
+        self.account_again(now, conn, sent, load);
         Transmit::Sent(sent)
     }
 

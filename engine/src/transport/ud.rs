@@ -51,7 +51,7 @@ impl Datagrams {
 }
 
 /// Writes the frame of a datagram.  `Err` when the local bytes cannot be had.
-#[inline]
+#[inline(never)]
 pub(super) fn write(
     wr: &SendWr,
     to: &Datagram,

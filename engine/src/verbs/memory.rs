@@ -408,10 +408,9 @@ impl Region {
 
     #[inline(always)]
     fn payload(&self, range: Range<usize>, len: usize) -> Payload<'_> {
-        Payload {
-            piece: self.constant.as_ref().and_then(|c| c.piece(range.start, len)),
-            bytes: &self.stored()[range],
-            len,
+        match self.constant.as_ref().and_then(|c| c.piece(range.start, len)) {
+            Some(piece) => Payload { bytes: &[], len, piece: Some(piece) },
+            None => Payload { bytes: &self.stored()[range], len, piece: None },
         }
     }
 
@@ -558,7 +557,7 @@ mod tests {
             (true, true, false, false)
         );
         let whole = memory.remote_source(Pd(1), mr.key, mr.va + 1024, 1024).unwrap();
-        assert_eq!(whole.piece.unwrap().bytes(), whole.bytes);
+        assert_eq!(whole.piece.unwrap().bytes(), &expected[1024..2048]);
         memory.deregister(mr.key).unwrap();
         assert_eq!(memory.local(mr.key, mr.va, 1), Err(AccessError::Key));
     }

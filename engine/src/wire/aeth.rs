@@ -24,7 +24,7 @@ impl Aeth {
     }
 
     /// Writes the first four bytes of `out`; panics when it is shorter.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, out: &mut [u8]) {
         let word = u32::from(self.syndrome.0) << 24 | self.msn.get();
         out[..Self::LEN].copy_from_slice(&word.to_be_bytes());

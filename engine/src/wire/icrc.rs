@@ -154,7 +154,7 @@ impl RunningIcrc {
     }
 
     /// Goes on with bytes that are not looked at: their CRC is `crc`, and `shift` is for their number.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn then_known(self, crc: u32, shift: &CrcShift) -> RunningIcrc {
         RunningIcrc(shift.apply(self.0) ^ crc)

@@ -13,6 +13,8 @@ pub struct Constant {
     start: usize,
     len: usize,
     grid: usize,
+    /// Where `grid` is a power of two, which: a division is a long wait.
+    log2: Option<u32>,
     /// Of the first piece, which short ones have no other than, at hand.
     first_crc: u32,
     crcs: Arc<[u32]>,
@@ -52,6 +54,7 @@ impl Constant {
             start,
             len: bytes.len(),
             grid,
+            log2: grid.is_power_of_two().then(|| grid.trailing_zeros()),
             first_crc: bytes.chunks_exact(grid).next().map_or(0, crc32fast::hash),
             crcs: bytes.chunks_exact(grid).map(crc32fast::hash).collect(),
             shift: shift.clone(),
@@ -69,11 +72,19 @@ impl Constant {
     /// `len` bytes from `at` on, if they are a piece with a known CRC: those or others that are equal.
     #[inline(always)]
     pub fn piece(&self, at: usize, len: usize) -> Option<Piece<'_>> {
-        // The path MTU is a power of two, and a division is a long wait.
-        let index =
-            if self.grid.is_power_of_two() { at >> self.grid.trailing_zeros() } else { at / self.grid };
-        (len == self.grid && index * self.grid == at && index < self.crcs.len())
-            .then_some(Piece { of: self, index: if index < self.folded { index & self.fold } else { index } })
+        if len != self.grid {
+            return None;
+        }
+        let index = if at == 0 { 0 } else { self.index_of(at)? };
+        (index < self.crcs.len()).then_some(Piece { of: self, index })
+    }
+
+    /// Which piece begins at `at`, or an earlier one that is equal.
+    #[inline(always)]
+    fn index_of(&self, at: usize) -> Option<usize> {
+        let index = self.log2.map_or_else(|| at / self.grid, |log2| at >> log2);
+        let begins = index * self.grid == at;
+        begins.then_some(if index < self.folded { index & self.fold } else { index })
     }
 }
 
@@ -94,8 +105,7 @@ impl<'a> Piece<'a> {
     /// Its bytes.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
-        let at = self.index * self.of.grid;
-        &self.of.bytes()[at..at + self.of.grid]
+        &self.of.bytes[self.of.start + self.index * self.of.grid..][..self.of.grid]
     }
 
     /// What it lies in, where in it, and a number that no other [`Constant`] has.
@@ -106,7 +116,7 @@ impl<'a> Piece<'a> {
     }
 
     /// Goes on with it, without reading it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after(&self, running: RunningIcrc) -> RunningIcrc {
         let crc = if self.index == 0 { self.of.first_crc } else { self.of.crcs[self.index] };
         running.then_known(crc, &self.of.shift)
@@ -150,7 +160,7 @@ impl CrcShift {
     }
 
     /// The CRC so far, shifted.
-    #[inline]
+    #[inline(always)]
     pub fn apply(&self, crc: u32) -> u32 {
         let [a, b, c, d] = crc.to_le_bytes().map(usize::from);
         self.tables[0][a] ^ self.tables[1][b] ^ self.tables[2][c] ^ self.tables[3][d]

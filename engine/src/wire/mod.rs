@@ -63,7 +63,7 @@ pub use parts::{Net, Parts};
 pub use pause::{ETHERTYPE_MAC_CONTROL, PAUSE_ADDRESS, PRIORITIES, Pause, pause_time};
 pub use reth::Reth;
 pub use sack::SackBlock;
-pub use slot::{Head, Payload, Slot};
+pub use slot::{Head, Payload, Slot, Tail};
 pub use template::{Route, Stamp, Template, cnp, frame_len, source_port};
 pub use udp::Udp;
 pub use xrceth::{Rdeth, Xrceth};

@@ -33,7 +33,7 @@ impl Reth {
     }
 
     /// Writes the first [`Reth::LEN`] bytes of `out`; panics when it is shorter.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, out: &mut [u8]) {
         let raw = RethLayout { va: U64::new(self.va), rkey: U32::new(self.rkey), len: U32::new(self.len) };
         out[..Self::LEN].copy_from_slice(raw.as_bytes());

@@ -10,7 +10,7 @@ pub trait Slot {
     /// Makes the frame of `head`, of a piece of constant payload that stays where it is, and of
     /// `tail`.  `false`: the frame is as it was, and the payload is to be copied.
     #[inline]
-    fn attach(&mut self, _head: &[u8], _piece: &Piece<'_>, _tail: &[u8]) -> bool {
+    fn attach(&mut self, _head: &[u8], _piece: &Piece<'_>, _tail: Tail) -> bool {
         false
     }
 }
@@ -39,12 +39,43 @@ impl Slot for Vec<u8> {
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Payload<'a> {
-    /// The bytes; fewer than `len` in a hollow memory.
+    /// The bytes, unless they are a piece; fewer than `len` in a hollow memory.
     pub bytes: &'a [u8],
     /// How many there are.
     pub len: usize,
-    /// The same, where they never change and their CRC is known.
+    /// The bytes, where they never change and their CRC is known.
     pub piece: Option<Piece<'a>>,
+}
+
+/// What follows the payload: pad and iCRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    pad: u8,
+    icrc: [u8; ICRC_LEN],
+}
+
+impl Tail {
+    /// Bytes of the longest.
+    pub const MAX_LEN: usize = 3 + ICRC_LEN;
+
+    /// `pad` zeros, at most 3, and `icrc`.
+    #[inline(always)]
+    pub(super) fn new(pad: usize, icrc: [u8; ICRC_LEN]) -> Tail {
+        debug_assert!(pad <= 3);
+        Tail { pad: pad as u8, icrc }
+    }
+
+    /// Writes it to the front of `out` and returns its length; panics when that has no room.
+    #[inline(always)]
+    pub fn emit(self, out: &mut [u8]) -> usize {
+        let pad = usize::from(self.pad);
+        if pad != 0 {
+            out[..pad].fill(0);
+        }
+        // Four bytes are a move, a length that varies is a call.
+        out[pad..][..ICRC_LEN].copy_from_slice(&self.icrc);
+        pad + ICRC_LEN
+    }
 }
 
 impl<'a> From<&'a [u8]> for Payload<'a> {
@@ -98,5 +129,18 @@ pub(super) fn copy_head(out: &mut [u8], head: &[u8; HEAD_ROOM], len: usize) {
             out[128..HEAD_ROOM].copy_from_slice(&head[128..]);
         }
         _ => out[..len].copy_from_slice(&head[..len]),
+    }
+}
+
+/// Copies payload: the whole cache lines of a little of it are a few moves and not a call.
+#[inline(always)]
+pub(super) fn copy_payload(out: &mut [u8], bytes: &[u8]) {
+    const LITTLE: usize = 256;
+    let out = &mut out[..bytes.len()];
+    if bytes.len() > LITTLE || !bytes.len().is_multiple_of(64) {
+        return out.copy_from_slice(bytes);
+    }
+    for (out, line) in out.as_chunks_mut::<64>().0.iter_mut().zip(bytes.as_chunks::<64>().0) {
+        *out = *line;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::checksum::{fold, sum};
 use super::icrc::{Encapsulation, IcrcPrefix};
-use super::slot::{HEAD_ROOM, Head, Payload, Slot, copy_head};
+use super::slot::{HEAD_ROOM, Head, Payload, Slot, Tail, copy_head, copy_payload};
 use super::{
     Aeth, Bth, CNP_RESERVED, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCEV1, ETHERTYPE_VLAN, Ethernet,
     GRH_NEXT_HEADER, Gid, ICRC_LEN, IP_PROTO_UDP, Ipv4, Ipv6, MIN_FRAME, MacAddr, Opcode, OpcodeInfo,
@@ -66,11 +66,14 @@ pub struct Stamp {
 /// [`Template::rocev1`].
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// With the lengths of the last packet.
     headers: [u8; MAX_LEN],
+    /// The UDP length that they are for.
+    udp_len: u16,
     /// Offset of the IP header: 14 or 18.
-    l3: usize,
+    l3: u8,
     /// Offset after the BTH: 54, 58, 74 or 78; 66 or 70 in RoCEv1.
-    len: usize,
+    len: u8,
     encapsulation: Encapsulation,
     /// Sum of the IPv4 header without TOS, total length and checksum.
     ipv4_sum: u32,
@@ -82,7 +85,6 @@ pub struct Template {
     hollow: bool,
 }
 
-const TAGGED: usize = Ethernet::LEN + Vlan::LEN;
 const MAX_LEN: usize = Ethernet::LEN + Vlan::LEN + Ipv6::LEN + Udp::LEN + Bth::LEN;
 
 impl Template {
@@ -141,11 +143,23 @@ impl Template {
         }
         .emit(&mut headers[bth_at..]);
 
-        let len = bth_at + Bth::LEN;
         let (ack, lead) = (udp_len_of(Aeth::LEN), IcrcPrefix::lead_of(Aeth::LEN));
-        let prefix = prefix_of(&headers, l3, len, encapsulation, ack, lead);
-        let prefixes = [(prefix_key(ack, lead), prefix); 2];
-        Template { headers, l3, len, encapsulation, ipv4_sum, prefixes, oldest: 0, hollow: false }
+        let prefix = IcrcPrefix::new(encapsulation, &headers[l3..bth_at], lead);
+        let mut template = Template {
+            headers,
+            udp_len: 0,
+            l3: l3 as u8,
+            len: (bth_at + Bth::LEN) as u8,
+            encapsulation,
+            ipv4_sum,
+            prefixes: [(0, prefix.expect("all headers before the BTH")); 2],
+            oldest: 0,
+            hollow: false,
+        };
+        for _ in 0..2 {
+            template.remember_prefix(ack, lead);
+        }
+        template
     }
 
     /// For a port that carries headers only: from now on slots need to hold no payload, and
@@ -163,7 +177,7 @@ impl Template {
     /// Offset of the first byte after the BTH: 54, 58, 74 or 78; 66 or 70 in RoCEv1.
     #[inline]
     pub fn headers_len(&self) -> usize {
-        self.len
+        usize::from(self.len)
     }
 
     /// What precedes the BTH.
@@ -179,28 +193,32 @@ impl Template {
     ///
     /// When `out` is shorter than the headers.
     #[inline(always)]
-    pub fn stamp(&self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
+    pub fn stamp(&mut self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
         debug_assert!(body_len.is_multiple_of(4) && body_len <= 65_000);
         debug_assert!(fields.pad < 4);
-        // Copies of a constant size are a few moves; one of a variable size is a call.
-        match (self.l3, self.encapsulation) {
-            (Ethernet::LEN, Encapsulation::Ipv4) => {
-                self.stamp_at::<{ Ethernet::LEN }, false, 54>(out, fields, body_len)
-            }
-            (Ethernet::LEN, Encapsulation::Ipv6) => {
-                self.stamp_at::<{ Ethernet::LEN }, true, 74>(out, fields, body_len)
-            }
-            (_, Encapsulation::Ipv4) => self.stamp_at::<TAGGED, false, 58>(out, fields, body_len),
-            (_, Encapsulation::Ipv6) => self.stamp_at::<TAGGED, true, 78>(out, fields, body_len),
-            (_, Encapsulation::Grh) => self.stamp_rocev1(out, fields, body_len),
+        let udp_len = udp_len_of(body_len);
+        if self.udp_len != udp_len {
+            self.set_lengths(udp_len);
         }
+        // Copies of a constant size are a few moves; one of a variable size is a call.
+        match self.len {
+            54 => self.stamp_at::<54>(out, fields),
+            58 => self.stamp_at::<58>(out, fields),
+            74 => self.stamp_at::<74>(out, fields),
+            78 => self.stamp_at::<78>(out, fields),
+            // Nobody needs RoCEv1 fast.
+            66 => self.stamp_at::<66>(out, fields),
+            _ => self.stamp_at::<70>(out, fields),
+        }
+        self.headers_len()
     }
 
     /// Packets go to QP `dest_qp` from now on.
     #[inline]
     pub fn set_dest_qp(&mut self, dest_qp: Qpn) {
         let [_, number @ ..] = dest_qp.get().to_be_bytes();
-        self.headers[self.len - Bth::LEN + 5..][..3].copy_from_slice(&number);
+        let at = self.bth_at() + 5;
+        self.headers[at..at + 3].copy_from_slice(&number);
     }
 
     /// Computes and appends the iCRC to the frame that [`Template::stamp`] started in `out`, fills
@@ -214,16 +232,16 @@ impl Template {
         let udp_len = udp_len_of(body_len);
         debug_assert!(
             self.encapsulation == Encapsulation::Grh
-                || out[self.len - Bth::LEN - 4..][..2] == udp_len.to_be_bytes(),
+                || out[self.bth_at() - 4..][..2] == udp_len.to_be_bytes(),
             "sealed with another length than stamped"
         );
-        let end = self.len + body_len + ICRC_LEN;
+        let end = self.headers_len() + body_len + ICRC_LEN;
         if self.hollow {
             return end.max(MIN_FRAME);
         }
         let lead = IcrcPrefix::lead_of(body_len);
         let prefix = self.prefix(udp_len, lead);
-        prefix.seal(&mut out[self.len - Bth::LEN - lead..end]);
+        prefix.seal(&mut out[self.bth_at() - lead..end]);
         if end < MIN_FRAME {
             out[end..MIN_FRAME].fill(0);
             return MIN_FRAME;
@@ -248,7 +266,6 @@ impl Template {
         ext_len: usize,
         payload: Payload<'_>,
     ) -> usize {
-        let bytes = payload.bytes;
         let pad = payload.len.wrapping_neg() & 3;
         let body_len = ext_len + payload.len + pad;
         let fields = Stamp { pad: pad as u8, ..fields };
@@ -259,46 +276,38 @@ impl Template {
             return (at + body_len + ICRC_LEN).max(MIN_FRAME);
         }
         let at = self.stamp(&mut head.0, &fields, body_len);
-        let payload_at = at + ext_len;
+        let (bth_at, payload_at) = (at - Bth::LEN, at + ext_len);
         let end = at + body_len + ICRC_LEN;
-        let at_once = end <= HEAD_ROOM && payload.piece.is_none();
-        let lead = IcrcPrefix::lead_of(if at_once { body_len } else { ext_len });
-        let prefix = self.prefix(udp_len_of(body_len), lead);
-        let from = at - Bth::LEN - lead;
-        if at_once {
-            head.0[payload_at..payload_at + bytes.len()].copy_from_slice(bytes);
-            let icrc = prefix.finish(&head.0[from..end - ICRC_LEN]);
+        if end <= HEAD_ROOM && payload.piece.is_none() {
+            let lead = IcrcPrefix::lead_of(body_len);
+            let prefix = self.prefix(udp_len_of(body_len), lead);
+            head.0[payload_at..payload_at + payload.bytes.len()].copy_from_slice(payload.bytes);
+            let icrc = prefix.finish(&head.0[bth_at - lead..end - ICRC_LEN]);
             let (len, out) = (end.max(MIN_FRAME), slot.buf());
             copy_head(out, &head.0, len);
             // Last, so that nothing else waits for the CRC.
             out[end - ICRC_LEN..end].copy_from_slice(&icrc);
             return len;
         }
-        let running = prefix.begin(&head.0[from..payload_at]);
+        let lead = IcrcPrefix::lead_of(ext_len);
+        let prefix = self.prefix(udp_len_of(body_len), lead);
+        let running = prefix.begin(&head.0[bth_at - lead..payload_at]);
         let running = match &payload.piece {
             Some(piece) => piece.after(running),
-            None => running.then(bytes),
+            None => running.then(payload.bytes),
         };
-        // Pad and iCRC.
-        let icrc = running.then(&[0; 3][..pad]).finish();
-        let mut tail = [0; 3 + ICRC_LEN];
-        let tail = &mut tail[..pad + ICRC_LEN];
-        tail[pad..].copy_from_slice(&icrc);
-        if let Some(piece) = &payload.piece
-            && slot.attach(&head.0[..payload_at], piece, tail)
-        {
-            return end;
-        }
+        let tail = Tail::new(pad, running.then(&[0; 3][..pad]).finish());
+        let bytes = match &payload.piece {
+            Some(piece) if slot.attach(&head.0[..payload_at], piece, tail) => return end,
+            Some(piece) => piece.bytes(),
+            None => payload.bytes,
+        };
         // With a piece, or so long, it is no shorter than MIN_FRAME.
         let out = slot.buf();
         copy_head(out, &head.0, payload_at);
         let (body, rest) = out[payload_at..end].split_at_mut(bytes.len());
-        body.copy_from_slice(bytes);
-        match rest.first_chunk_mut() {
-            // Four bytes are a move, a length that varies is a call.
-            Some(place) if pad == 0 => *place = icrc,
-            _ => rest.copy_from_slice(tail),
-        }
+        copy_payload(body, bytes);
+        tail.emit(rest);
         end
     }
 
@@ -318,7 +327,7 @@ impl Template {
             tos: Some(tos),
         };
         let body = self.stamp(out, &fields, CNP_RESERVED);
-        if self.l3 != Ethernet::LEN {
+        if usize::from(self.l3) != Ethernet::LEN {
             out[Ethernet::LEN] = out[Ethernet::LEN] & 0x1F | pcp << 5;
         }
         let bth = &mut out[body - Bth::LEN..];
@@ -329,45 +338,56 @@ impl Template {
     }
 
     #[inline(always)]
-    fn stamp_at<const L3: usize, const V6: bool, const LEN: usize>(
-        &self,
-        out: &mut [u8],
-        fields: &Stamp,
-        body_len: usize,
-    ) -> usize {
-        const { assert!(LEN == L3 + if V6 { Ipv6::LEN } else { Ipv4::LEN } + Udp::LEN + Bth::LEN) };
+    fn stamp_at<const LEN: usize>(&self, out: &mut [u8], fields: &Stamp) {
         let out: &mut [u8; LEN] = out.first_chunk_mut().expect("a slot holds the headers");
         *out = *self.headers.first_chunk().expect("the longest headers are MAX_LEN");
-        let udp_len = udp_len_of(body_len);
-        if V6 {
-            put16(out, L3 + 4, udp_len);
-            if let Some(tos) = fields.tos {
-                out[L3] = 0x60 | tos >> 4;
-                out[L3 + 1] = tos << 4 | out[L3 + 1] & 0xF;
-            }
-        } else {
-            let total = udp_len + Ipv4::LEN as u16;
-            let tos = fields.tos.unwrap_or(out[L3 + 1]);
-            out[L3 + 1] = tos;
-            put16(out, L3 + 2, total);
-            put16(out, L3 + 10, !fold16(self.ipv4_sum + u32::from(tos) + u32::from(total)));
+        if let Some(tos) = fields.tos {
+            self.stamp_tos(out, tos);
         }
-        put16(out, LEN - Bth::LEN - 4, udp_len);
         stamp_bth(&mut out[LEN - Bth::LEN..], fields);
-        LEN
     }
 
-    /// Nobody needs it fast.
-    #[inline(never)]
-    fn stamp_rocev1(&self, out: &mut [u8], fields: &Stamp, body_len: usize) -> usize {
-        out[..self.len].copy_from_slice(&self.headers[..self.len]);
-        put16(out, self.l3 + 4, udp_len_of(body_len) - Udp::LEN as u16);
-        if let Some(tos) = fields.tos {
-            out[self.l3] = 0x60 | tos >> 4;
-            out[self.l3 + 1] = tos << 4 | out[self.l3 + 1] & 0xF;
+    /// Another TOS or traffic class than the route's.
+    #[cold]
+    fn stamp_tos(&self, out: &mut [u8], tos: u8) {
+        let ip = &mut out[usize::from(self.l3)..];
+        if self.encapsulation == Encapsulation::Ipv4 {
+            ip[1] = tos;
+            put16(ip, 10, self.ipv4_checksum(tos));
+        } else {
+            ip[0] = 0x60 | tos >> 4;
+            ip[1] = tos << 4 | ip[1] & 0xF;
         }
-        stamp_bth(&mut out[self.len - Bth::LEN..self.len], fields);
-        self.len
+    }
+
+    /// Of headers with these lengths.
+    fn ipv4_checksum(&self, tos: u8) -> u16 {
+        let total = self.udp_len + Ipv4::LEN as u16;
+        !fold16(self.ipv4_sum + u32::from(tos) + u32::from(total))
+    }
+
+    /// Packets are of this length from now on.
+    #[inline(never)]
+    fn set_lengths(&mut self, udp_len: u16) {
+        self.udp_len = udp_len;
+        let (l3, udp_at) = (usize::from(self.l3), self.bth_at() - Udp::LEN);
+        match self.encapsulation {
+            Encapsulation::Ipv4 => {
+                put16(&mut self.headers, l3 + 2, udp_len + Ipv4::LEN as u16);
+                let checksum = self.ipv4_checksum(self.headers[l3 + 1]);
+                put16(&mut self.headers, l3 + 10, checksum);
+            }
+            Encapsulation::Ipv6 => put16(&mut self.headers, l3 + 4, udp_len),
+            Encapsulation::Grh => put16(&mut self.headers, l3 + 4, udp_len - Udp::LEN as u16),
+        }
+        if self.encapsulation != Encapsulation::Grh {
+            put16(&mut self.headers, udp_at + 4, udp_len);
+        }
+    }
+
+    #[inline(always)]
+    fn bth_at(&self) -> usize {
+        self.headers_len() - Bth::LEN
     }
 
     #[inline(always)]
@@ -385,7 +405,12 @@ impl Template {
 
     #[inline(never)]
     fn remember_prefix(&mut self, udp_len: u16, lead: usize) -> IcrcPrefix {
-        let prefix = prefix_of(&self.headers, self.l3, self.len, self.encapsulation, udp_len, lead);
+        if self.udp_len != udp_len {
+            self.set_lengths(udp_len);
+        }
+        let headers = &self.headers[usize::from(self.l3)..self.bth_at()];
+        let prefix = IcrcPrefix::new(self.encapsulation, headers, lead);
+        let prefix = prefix.expect("all headers before the BTH");
         self.prefixes[usize::from(self.oldest)] = (prefix_key(udp_len, lead), prefix);
         self.oldest ^= 1;
         prefix
@@ -428,28 +453,6 @@ pub fn frame_len(encapsulation: Encapsulation, vlan: bool, info: &OpcodeInfo, pa
 #[inline(always)]
 fn udp_len_of(body_len: usize) -> u16 {
     (Udp::LEN + Bth::LEN + body_len + ICRC_LEN) as u16
-}
-
-/// The iCRC prefix of headers that end after the BTH at `len`, with their lengths set for `udp_len`.
-fn prefix_of(
-    headers: &[u8; MAX_LEN],
-    l3: usize,
-    len: usize,
-    encapsulation: Encapsulation,
-    udp_len: u16,
-    lead: usize,
-) -> IcrcPrefix {
-    let mut headers = *headers;
-    let bth_at = len - Bth::LEN;
-    match encapsulation {
-        Encapsulation::Ipv4 => put16(&mut headers, l3 + 2, udp_len + Ipv4::LEN as u16),
-        Encapsulation::Ipv6 => put16(&mut headers, l3 + 4, udp_len),
-        Encapsulation::Grh => put16(&mut headers, l3 + 4, udp_len - Udp::LEN as u16),
-    }
-    if encapsulation != Encapsulation::Grh {
-        put16(&mut headers, bth_at - 4, udp_len);
-    }
-    IcrcPrefix::new(encapsulation, &headers[l3..bth_at], lead).expect("all headers before the BTH")
 }
 
 /// What decides a prefix of a template.

@@ -18,7 +18,7 @@ use crate::verbs::{
     SharedReceiveQueue, Srqn, Transition,
 };
 use crate::wire::{
-    DropReason, Piece, Route, Slot, Vlan, classify_headers, classify_pieces, classify_rocev1,
+    DropReason, Piece, Route, Slot, Tail, Vlan, classify_headers, classify_pieces, classify_rocev1,
     classify_rocev1_pieces, classify_with,
 };
 use arrayvec::ArrayVec;
@@ -123,7 +123,7 @@ impl<I: PacketIo> Slot for TxSlot<'_, I> {
     }
 
     #[inline(always)]
-    fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn attach(&mut self, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
         self.attached = self.io.attach(self.frame, head, piece, tail);
         self.attached
     }

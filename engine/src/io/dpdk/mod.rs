@@ -12,7 +12,7 @@ pub use open::{DeviceSpec, OpenError, OpenPort, PortSpec, memory_mib, open};
 
 use super::{BURST, Caps, Frame, FrameMut, PacketIo};
 use crate::units::Duration;
-use crate::wire::{Piece, Vlan};
+use crate::wire::{Piece, Tail, Vlan};
 use arrayvec::ArrayVec;
 use dpdk_ffi::{Mbuf, RxQueue, SharedBytes, TxQueue, free_bulk};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Pieces {
 
     /// Adds `piece` and `tail` to `frame`, which is the head; whether there were buffers.
     #[inline]
-    fn add(&mut self, frame: &mut Mbuf, piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn add(&mut self, frame: &mut Mbuf, piece: &Piece<'_>, tail: Tail) -> bool {
         if self.spare.len() < 2 && self.pool.alloc_bulk(&mut self.spare, BURST) == 0 {
             return false;
         }
@@ -89,8 +89,8 @@ impl Pieces {
             self.learn(index, bytes);
         }
         let Some(Some(shared)) = self.shared.get(index) else { return false };
-        end.room_mut()[..tail.len()].copy_from_slice(tail);
-        end.set_len(tail.len());
+        let len = tail.emit(end.room_mut());
+        end.set_len(len);
         frame.chain(middle, shared, range, end);
         true
     }
@@ -122,7 +122,7 @@ pub struct DpdkIo {
 
 impl DpdkIo {
     #[inline]
-    fn attach_long(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn attach_long(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
         let Some(pieces) = &mut self.pieces else { return false };
         // Whole cache lines are a few moves, a length that varies is a call.
         let room = frame.room_mut();
@@ -171,7 +171,7 @@ impl PacketIo for DpdkIo {
     }
 
     #[inline(always)]
-    fn attach(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: &[u8]) -> bool {
+    fn attach(&mut self, frame: &mut Mbuf, head: &[u8], piece: &Piece<'_>, tail: Tail) -> bool {
         piece.size() >= ATTACH_FROM && self.attach_long(frame, head, piece, tail)
     }
 
