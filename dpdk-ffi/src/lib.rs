@@ -42,6 +42,7 @@ mod mbuf;
 mod mempool;
 mod port;
 mod ring;
+mod supply;
 
 pub use eal::{
     Eal, EalConfig, EalError, HugepagePool, Hugepages, LcoreToken, LogLevel, MemoryKind, PciAccess,
@@ -55,6 +56,7 @@ pub use port::{
     TxQueue,
 };
 pub use ring::{ring_mesh, ring_pair};
+pub use supply::Supply;
 
 /// Asks the processor for all cache lines of `what`, to have them at hand a little later.
 #[inline(always)]

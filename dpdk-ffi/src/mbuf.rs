@@ -12,10 +12,10 @@ use crate::{Errno, SharedBytes};
 
 /// A frame.  Owns its buffer, which goes back to its pool on drop.
 ///
-/// Fresh from [`Mempool::alloc_bulk`](crate::Mempool::alloc_bulk) it is empty:
-/// write into [`Mbuf::room_mut`], then [`Mbuf::set_len`].  A received frame may
-/// be a chain of segments if the port scatters; most methods see the first one
-/// and say so.
+/// Fresh from a [`Supply`](crate::Supply) or from
+/// [`Mempool::alloc_bulk`](crate::Mempool::alloc_bulk) it is empty: write into
+/// [`Mbuf::room_mut`], then [`Mbuf::set_len`].  A received frame may be a chain of
+/// segments if the port scatters; most methods see the first one and say so.
 // The burst functions pass arrays of `Mbuf` as arrays of `rte_mbuf *`.
 #[repr(transparent)]
 pub struct Mbuf(NonNull<sys::rte_mbuf>);
@@ -82,13 +82,6 @@ impl Mbuf {
         // SAFETY: `self` owns a valid mbuf.
         let (len, off) = unsafe { (sys::mbuf_buf_len(m), sys::mbuf_data_off(m)) };
         usize::from(len.saturating_sub(off))
-    }
-
-    /// Brings the first `len` bytes of the room near: they will be written soon.
-    #[inline]
-    pub fn fetch_room(&mut self, len: usize) {
-        // SAFETY: `self` owns a valid mbuf; a fetch has no effect on what memory holds, wherever it goes.
-        unsafe { sys::rdpdk_fetch_room(self.as_ptr(), len.min(self.room()) as u32) }
     }
 
     /// Brings the bytes of the (first) segment near: they will be read soon.
@@ -197,7 +190,7 @@ impl Mbuf {
     }
 
     #[inline(always)]
-    fn as_ptr(&self) -> *mut sys::rte_mbuf {
+    pub(crate) fn as_ptr(&self) -> *mut sys::rte_mbuf {
         self.0.as_ptr()
     }
 

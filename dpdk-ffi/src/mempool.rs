@@ -194,9 +194,31 @@ impl Mempool {
     /// the pool has left; returns how many.
     #[inline]
     pub fn alloc_bulk<const N: usize>(&self, out: &mut ArrayVec<Mbuf, N>, n: usize) -> usize {
+        // SAFETY: on success all `n` slots hold mbufs that are nobody else's.
+        unsafe { self.fill(out, n, sys::rdpdk_alloc_bulk) }
+    }
+
+    /// As [`Mempool::alloc_bulk`] without looking at the buffers, which are as their last owner left
+    /// them: valid, but to be made ready.
+    #[inline]
+    pub(crate) fn take_bulk<const N: usize>(&self, out: &mut ArrayVec<Mbuf, N>, n: usize) -> usize {
+        // SAFETY: as in `alloc_bulk`; a buffer that went back to its pool is one valid segment.
+        unsafe { self.fill(out, n, sys::rdpdk_take_bulk) }
+    }
+
+    /// # Safety
+    /// `take(pool, slots, n)` returns 0 when it has written valid mbufs that nobody else owns to all `n`
+    /// slots, and otherwise has taken none.
+    #[inline(always)]
+    unsafe fn fill<const N: usize>(
+        &self,
+        out: &mut ArrayVec<Mbuf, N>,
+        n: usize,
+        take: unsafe extern "C" fn(*mut sys::rte_mempool, *mut *mut sys::rte_mbuf, u32) -> i32,
+    ) -> usize {
         let pool = self.as_ptr();
-        // SAFETY: the handle keeps the pool; on success all `n` slots hold mbufs that are nobody else's.
-        let alloc = |slots, n: usize| unsafe { sys::rdpdk_alloc_bulk(pool, slots, n as u32) == 0 };
+        // SAFETY: the handle keeps the pool, and the caller vouches for `take`.
+        let alloc = |slots, n: usize| unsafe { take(pool, slots, n as u32) == 0 };
         // SAFETY: `fill` returns as many as `alloc` wrote, which is all or nothing.
         unsafe {
             extend(out, n, |slots, n| if alloc(slots, n) { n } else { alloc_what_is_left(slots, n, alloc) })

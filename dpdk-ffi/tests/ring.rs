@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use dpdk_ffi::{
     ChecksumState, Eal, EalConfig, EalError, Hugepages, Mbuf, Mempool, PoolError, Port, PortConfig,
-    PortError, PortId, RxQueue, TxQueue, free_bulk, ring_mesh, ring_pair, tsc, tsc_hz,
+    PortError, PortId, RxQueue, Supply, TxQueue, free_bulk, ring_mesh, ring_pair, tsc, tsc_hz,
 };
 
 type Batch = ArrayVec<Mbuf, 32>;
@@ -291,6 +291,30 @@ fn pools_count_and_refuse() {
     assert!(matches!(ops, Err(PoolError::Refused { .. })));
     drop(pool);
     drop(self::pool(eal, "count", 10));
+}
+
+/// All of a pool, one by one, each empty whatever its last owner did to it.
+#[test]
+fn a_supply_gives_all_that_its_pool_has() {
+    let (_guard, eal) = eal();
+    let pool = pool(eal, "supply", 150);
+    for round in 0..3 {
+        let mut supply = Supply::new(pool.clone());
+        for reach in [0, 1082, 100_000] {
+            let mut all: Vec<Mbuf> = std::iter::from_fn(|| supply.take(reach)).collect();
+            assert_eq!(all.len(), 150, "round {round}");
+            for frame in &mut all {
+                assert_eq!((frame.pkt_len(), frame.room(), frame.is_contiguous()), (0, 2048, true));
+                frame.room_mut()[..100].fill(0xEE);
+                frame.set_len(100);
+            }
+            assert!(supply.take(0).is_none());
+        }
+        let one = supply.take(0);
+        assert_eq!((one.is_some(), pool.in_use()), (true, 64), "it has 63 at hand");
+        drop((one, supply));
+        assert_eq!(pool.in_use(), 0);
+    }
 }
 
 #[test]

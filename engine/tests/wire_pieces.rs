@@ -3,8 +3,7 @@
 use roce_engine::units::{Psn, Qpn};
 use roce_engine::wire::{
     Constant, CrcShift, DropReason, Head, Opcode, Payload, Piece, Reth, Route, Slot, Stamp, Tail, Template,
-    Vlan,
-    classify, classify_pieces,
+    Vlan, classify, classify_pieces,
 };
 use std::net::IpAddr;
 use std::sync::Arc;

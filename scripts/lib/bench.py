@@ -22,6 +22,8 @@ BEGIN = "<!-- scripts/bench --markdown: begin -->"
 END = "<!-- scripts/bench --markdown: end -->"
 
 LOOPBACK = "configs/loopback.toml"
+# Before the span of a run.
+WARMUP = "150ms"
 # name, what it is, scenario, changes to it, payload of the packets whose limit it is set beside
 RUNS = [
     ("write-verified", "WRITE 1 MiB, MTU 4096, verified", LOOPBACK, [], 4096),
@@ -51,13 +53,14 @@ RUNS = [
     ),
     *(
         (
-            f"qps-{qps}",
+            f"qps-{qps}" if depth == 16 else f"qps-{qps}-depth-{depth}",
             f"WRITE 64 B, {qps} QPs, depth {depth}",
             LOOPBACK,
             ["flow.single.verify=false", "flow.single.size=64", f"flow.single.qps={qps}", f"flow.single.depth={depth}"],
             None,
         )
-        for qps, depth in [(16, 16), (256, 16), (4096, 2), (16384, 1)]
+        # The same queue pairs each time, only more of them; then so many that each message is alone.
+        for qps, depth in [(16, 16), (256, 16), (4096, 16), (16384, 16), (4096, 2)]
     ),
     ("latency-8b", "WRITE 8 B, depth 1", "configs/latency.toml", [], None),
     ("null-mtu1024", "null-tx: WRITE 64 KiB, MTU 1024", "configs/null-tx.toml", [], 1024),
@@ -101,8 +104,8 @@ def parse(arguments):
     form.add_argument("--json", action="store_true", help="one JSON object, and nothing else on standard output")
     form.add_argument("--markdown", action="store_true", help="the tables of docs/performance.md")
     parser.add_argument("--update", action="store_true", help="also put the tables into docs/performance.md, and a new picture of a run into docs/images")
-    parser.add_argument("--duration", default="1s", metavar="TIME", help="span of a run (1s)")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds: runs of each kind (5)")
+    parser.add_argument("--duration", default="250ms", metavar="TIME", help="span of a run (250ms)")
+    parser.add_argument("--repeat", type=int, default=16, metavar="N", help="rounds: runs of each kind (16)")
     parser.add_argument("--only", metavar="REGEX", help="only runs whose name matches, of: " + " ".join(r[0] for r in RUNS))
     options = parser.parse_args(arguments)
     if options.repeat < 1:
@@ -223,7 +226,7 @@ def once(root, rocegen, scenario, changes, duration):
     """One run; the result that it prints."""
     command = [rocegen, "run", "--json", "--quiet", str(root / scenario)]
     # Speed is what is asked here, not whether expectations hold.
-    for change in [f"run.duration={duration}", "run.warmup=500ms", "expect=[]", *changes]:
+    for change in [f"run.duration={duration}", f"run.warmup={WARMUP}", "expect=[]", *changes]:
         command += ["--set", change]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -256,6 +259,10 @@ def of_run(name, what, scenario, changes, packet, results, limits):
         "reasons": [reason for r in results for reason in r["reasons"]],
         "environment": best["environment"],
     }
+    if len(rates) > 1:
+        # How far two benches of half as many rounds would be apart.
+        halves = sorted(max(rates[half::2]) for half in (0, 1))
+        run["halves_apart_pct"] = (1 - halves[0] / halves[1]) * 100
     set_beside(run, limits)
     return run
 
@@ -360,7 +367,7 @@ def machine_lines(bench, commit=True):
         + (f", governor {m['governor']}" if m["governor"] else ""),
         f"DPDK {m.get('dpdk')}, {m['rustc']}, " + (f"commit {m['commit']}, " if commit else "") + m["date"],
         f"memory: {m.get('memory', '-')}; load average {load}",
-        f"each run {bench['duration']} after 0.5 s of warm-up, in {bench['repeat']} rounds of all: "
+        f"each run {bench['duration']} after {WARMUP} of warm-up, in {bench['repeat']} rounds of all: "
         "the fastest, and the median and the range of all",
     ]
     return lines
@@ -413,8 +420,12 @@ def notes(bench):
     for run in bench["runs"]:
         if "of_testpmd_pct" in run:
             parts.append(f"{run['what']}: {run['of_testpmd_pct']:.0f} % of what testpmd sends without building anything")
-        if run["name"] in ("qps-4096", "qps-16384") and "of_16_qps_pct" in run:
+        if re.match("qps-(4096|16384)", run["name"]) and "of_16_qps_pct" in run:
             parts.append(f"{run['what']}: {run['of_16_qps_pct']:.0f} % of the rate with 16")
+    halves = [(run["halves_apart_pct"], run["what"]) for run in bench["runs"] if "halves_apart_pct" in run]
+    if halves:
+        apart, what = max(halves)
+        parts.append(f"best of the odd and of the even rounds: {apart:.0f} % apart at most ({what})")
     return "; ".join(parts)
 
 

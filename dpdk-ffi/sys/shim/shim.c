@@ -172,8 +172,7 @@ static inline void prefetch_write(void *p)
 #endif
 }
 
-/* Lines of data that are fetched with every buffer, to be written and to be read. */
-#define ROOM_LINES 3
+/* Lines of data that are fetched with every received frame. */
 #define DATA_LINES 2
 
 /* As rte_pktmbuf_reset(), but for what a free buffer has already (see rte_mbuf_raw_alloc()): one segment,
@@ -194,32 +193,42 @@ static inline void make_ready(struct rte_mbuf *m)
 
 int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n)
 {
-	size_t room;
-	uint32_t i, line;
+	uint32_t i;
 
-	if (rte_mempool_get_bulk(pool, (void **)out, n) != 0)
+	if (rdpdk_take_bulk(pool, out, n) != 0)
 		return -1;
-	/* The lines are in the caches of whoever freed the buffers: all that are written are on their way
-	 * at once, and nothing is read from them to know where they are. */
-	room = sizeof(struct rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM;
-	for (i = 0; i < n; i++) {
-		char *data = (char *)out[i] + room;
-
-		prefetch_write(out[i]);
-		for (line = 0; line < ROOM_LINES; line++)
-			prefetch_write(data + line * RTE_CACHE_LINE_MIN_SIZE);
-	}
 	for (i = 0; i < n; i++)
-		make_ready(out[i]);
+		rdpdk_make_ready(out[i]);
 	return 0;
 }
 
-void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t len)
+int rdpdk_take_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n)
 {
-	char *data = rte_pktmbuf_mtod(m, char *);
+	return rte_mempool_get_bulk(pool, (void **)out, n);
+}
+
+void rdpdk_make_ready(struct rte_mbuf *m)
+{
+	make_ready(m);
+}
+
+void rdpdk_fetch_fresh(struct rte_mbuf *m, uint32_t len)
+{
+	/* Nothing is read from it to know where its data will be. */
+	char *data = (char *)(m + 1) + RTE_PKTMBUF_HEADROOM;
 	uint32_t at;
 
-	for (at = ROOM_LINES * RTE_CACHE_LINE_MIN_SIZE; at < len; at += RTE_CACHE_LINE_MIN_SIZE)
+	prefetch_write(m);
+	for (at = 0; at < len; at += RTE_CACHE_LINE_MIN_SIZE)
+		prefetch_write(data + at);
+}
+
+void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t from, uint32_t to)
+{
+	char *data = (char *)(m + 1) + RTE_PKTMBUF_HEADROOM;
+	uint32_t at;
+
+	for (at = from; at < to; at += RTE_CACHE_LINE_MIN_SIZE)
 		prefetch_write(data + at);
 }
 

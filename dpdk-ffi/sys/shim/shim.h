@@ -140,9 +140,14 @@ const char *rdpdk_pool_ops_name(const struct rte_mempool *pool);
 void rdpdk_flush_lcore_caches(void);
 /* All or nothing. */
 int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n);
-/* Brings the lines of a frame near that rdpdk_alloc_bulk() and rdpdk_rx_burst() do not: to be written
- * up to `len`, to be read up to its length. */
-void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t len);
+/* The same without looking at the buffers: they are as the last owner left them until
+ * rdpdk_make_ready(). */
+int rdpdk_take_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n);
+void rdpdk_make_ready(struct rte_mbuf *m);
+/* Brings a buffer near that is to be made ready and to be written up to `len`, and more of its room. */
+void rdpdk_fetch_fresh(struct rte_mbuf *m, uint32_t len);
+void rdpdk_fetch_room(const struct rte_mbuf *m, uint32_t from, uint32_t to);
+/* Brings the lines of a frame near that rdpdk_rx_burst() does not, to be read up to its length. */
 void rdpdk_fetch_data(const struct rte_mbuf *m);
 void rdpdk_mbuf_free(struct rte_mbuf *m);
 /*

@@ -69,8 +69,9 @@ pub trait PacketIo {
     /// Appends received frames to `out` up to its capacity; how many.
     fn recv(&mut self, out: &mut ArrayVec<Self::Rx, BURST>) -> usize;
 
-    /// Appends up to `n` empty frames to `out`; how many.  Fewer when memory for frames is short.
-    fn alloc(&mut self, out: &mut ArrayVec<Self::Tx, BURST>, n: usize) -> usize;
+    /// An empty frame; `None` when there is no memory for one.  The next ones are likely to be filled by
+    /// copying with `reach` bytes each, if that is not 0: the moment to bring their room near.
+    fn alloc(&mut self, reach: usize) -> Option<Self::Tx>;
 
     /// Makes `frame` of `head`, of a piece of constant payload that stays where it is, and of
     /// `tail`.  `false`: `frame` is as it was, and the payload is to be copied into it.
@@ -99,10 +100,6 @@ pub trait PacketIo {
     /// Asks for `what` to be brought near: it will be wanted soon.  Nothing depends on it.
     #[inline]
     fn fetch<T>(_what: &T) {}
-
-    /// Asks for the room of `frame` to be brought near: soon `len` bytes are written to it.
-    #[inline]
-    fn fetch_room(_frame: &mut Self::Tx, _len: usize) {}
 
     /// Asks for the bytes of `frame` to be brought near: it is taken soon.
     #[inline]

@@ -100,9 +100,7 @@ impl<F: FrameMut> State<F> {
             return false;
         }
         if self.spare.is_empty() {
-            let mut fresh = ArrayVec::<F, BURST>::new();
-            port.alloc(&mut fresh, 1);
-            self.spare.extend(fresh);
+            self.spare.extend(port.alloc(0));
         }
         !self.spare.is_empty()
     }
@@ -203,15 +201,12 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
     }
 
     #[inline]
-    fn alloc(&mut self, out: &mut ArrayVec<I::Tx, BURST>, n: usize) -> usize {
-        let Some(state) = &mut self.state else { return self.inner.alloc(out, n) };
-        // One is kept for a copy.
-        let mut again = 0;
-        while again < n && !out.is_full() && state.spare.len() > 1 {
-            out.extend(state.spare.pop());
-            again += 1;
+    fn alloc(&mut self, reach: usize) -> Option<I::Tx> {
+        match &mut self.state {
+            // One is kept for a copy.
+            Some(state) if state.spare.len() > 1 => state.spare.pop(),
+            _ => self.inner.alloc(reach),
         }
-        again + if again < n { self.inner.alloc(out, n - again) } else { 0 }
     }
 
     #[inline(always)]
@@ -248,11 +243,6 @@ impl<I: PacketIo> PacketIo for Impaired<I> {
     #[inline]
     fn fetch<T>(what: &T) {
         I::fetch(what);
-    }
-
-    #[inline]
-    fn fetch_room(frame: &mut I::Tx, len: usize) {
-        I::fetch_room(frame, len);
     }
 
     #[inline]
@@ -351,8 +341,7 @@ mod tests {
         let mut next = 0;
         let mut got = Vec::new();
         while next < n {
-            let mut batch = ArrayVec::new();
-            a.alloc(&mut batch, (n - next).min(8) as usize);
+            let mut batch: ArrayVec<_, BURST> = (0..(n - next).min(8)).filter_map(|_| a.alloc(0)).collect();
             for frame in &mut batch {
                 fill(t, frame, next);
                 next += 1;
@@ -411,8 +400,7 @@ mod tests {
         let (mut a, mut b, mut t) = setup(vec![Rule::always(Action::Delay(Duration::from_micros(5)))]);
         let mut sent = 0;
         for _ in 0..10 {
-            let mut batch = ArrayVec::new();
-            a.alloc(&mut batch, 16);
+            let mut batch: ArrayVec<_, BURST> = (0..16).filter_map(|_| a.alloc(0)).collect();
             for frame in &mut batch {
                 fill(&mut t, frame, sent);
                 sent += 1;
@@ -434,8 +422,7 @@ mod tests {
     fn bits_and_marks() {
         let (mut a, mut b, mut t) = setup(vec![on(0, Action::Corrupt(None)), on(1, Action::MarkCe)]);
         through(&mut a, &mut b, &mut t, 0, at(0));
-        let mut batch = ArrayVec::new();
-        a.alloc(&mut batch, 2);
+        let mut batch: ArrayVec<_, BURST> = (0..2).filter_map(|_| a.alloc(0)).collect();
         for (psn, frame) in batch.iter_mut().enumerate() {
             fill(&mut t, frame, psn as u32);
         }

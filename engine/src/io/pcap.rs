@@ -141,8 +141,8 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     }
 
     #[inline]
-    fn alloc(&mut self, out: &mut ArrayVec<I::Tx, BURST>, n: usize) -> usize {
-        self.inner.alloc(out, n)
+    fn alloc(&mut self, reach: usize) -> Option<I::Tx> {
+        self.inner.alloc(reach)
     }
 
     #[inline(always)]
@@ -184,11 +184,6 @@ impl<I: PacketIo, C: Clock> PacketIo for Recorded<I, C> {
     #[inline]
     fn fetch<T>(what: &T) {
         I::fetch(what);
-    }
-
-    #[inline]
-    fn fetch_room(frame: &mut I::Tx, len: usize) {
-        I::fetch_room(frame, len);
     }
 
     #[inline]

@@ -158,14 +158,13 @@ impl PacketIo for SimPort {
     }
 
     #[inline]
-    fn alloc(&mut self, out: &mut ArrayVec<SimFrame, BURST>, n: usize) -> usize {
-        let n = n.min(out.remaining_capacity()).min(self.room.saturating_sub(self.lent));
-        self.starved |= n == 0;
-        for _ in 0..n {
-            out.push(self.free.pop().unwrap_or_else(|| self.fresh()));
+    fn alloc(&mut self, _reach: usize) -> Option<SimFrame> {
+        if self.lent >= self.room {
+            self.starved = true;
+            return None;
         }
-        self.lent += n;
-        n
+        self.lent += 1;
+        Some(self.free.pop().unwrap_or_else(|| self.fresh()))
     }
 
     #[inline]

@@ -30,12 +30,8 @@ const QUANTUM: u32 = 16;
 /// A paced queue pair that may send within this time stays in the ready ring.
 const SPIN: Duration = Duration::from_nanos(4096);
 
-/// The room of a frame is fetched so many frames before it is filled, what a frame holds so many before it
-/// is taken.
-const TX_AHEAD: usize = 2;
+/// What a frame holds is fetched so many frames before it is taken.
 const RX_AHEAD: usize = 2;
-/// So much of the room of a frame is fetched when it is allocated.
-const NEAR_ROOM: usize = 192;
 
 /// When the iCRC of a received frame is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,11 +142,12 @@ pub struct Endpoint<I: PacketIo> {
     counters: EndpointCounters,
     crossing: Option<Crossing<I::Rx>>,
     host: Option<Box<Host>>,
-    spare: ArrayVec<I::Tx, BURST>,
+    /// The frame that is filled next.
+    spare: Option<I::Tx>,
     batch: ArrayVec<I::Tx, BURST>,
     icrc_turn: u32,
     now: Instant,
-    /// How long the next frames are likely to be, where they are long and filled by copying.
+    /// How long the next frames are likely to be, where they are filled by copying.
     reach: usize,
     /// In this turn: the port did not take all, there was no memory for frames.
     full: bool,
@@ -186,7 +183,7 @@ impl<I: PacketIo> Endpoint<I> {
             counters: EndpointCounters::default(),
             crossing,
             host: None,
-            spare: ArrayVec::new(),
+            spare: None,
             batch: ArrayVec::new(),
             icrc_turn: 0,
             now: Instant::ZERO,
@@ -459,8 +456,7 @@ impl<I: PacketIo> Endpoint<I> {
             left -= self.transmit_host(left);
         }
         // Without a frame to fill nobody need be asked.
-        if looks > 0 && self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
-            self.no_memory = true;
+        if looks > 0 && !self.has_frame() {
             looks = 0;
         }
         while looks > 0 {
@@ -506,17 +502,13 @@ impl<I: PacketIo> Endpoint<I> {
                 self.again = now;
                 break true;
             }
-            if self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
+            if self.spare.is_none() {
+                self.spare = self.io.alloc(self.reach);
+            }
+            let Some(frame) = &mut self.spare else {
                 self.no_memory = true;
                 break true;
-            }
-            if self.reach != 0 {
-                let later = self.spare.len().wrapping_sub(1 + TX_AHEAD);
-                if let Some(frame) = self.spare.get_mut(later) {
-                    I::fetch_room(frame, self.reach);
-                }
-            }
-            let Some(frame) = self.spare.last_mut() else { break true };
+            };
             let mut slot_of = TxSlot { io: &mut self.io, frame, attached: false };
             let outcome = match held {
                 (None, None) => qp.poll_transmit(now, &self.mem, &mut slot_of, &mut self.cq),
@@ -528,8 +520,8 @@ impl<I: PacketIo> Endpoint<I> {
                     if !attached {
                         frame.set_len(what.len());
                     }
-                    self.reach = if attached || what.len() <= NEAR_ROOM { 0 } else { what.len() };
-                    self.batch.extend(self.spare.pop());
+                    self.reach = if attached { 0 } else { what.len() };
+                    self.batch.extend(self.spare.take());
                     sent += 1;
                 }
                 Transmit::Wait(until) => {
@@ -557,6 +549,16 @@ impl<I: PacketIo> Endpoint<I> {
             }
         }
         (sent, stay)
+    }
+
+    /// Whether there is a frame to fill.
+    #[inline]
+    fn has_frame(&mut self) -> bool {
+        if self.spare.is_none() {
+            self.spare = self.io.alloc(self.reach);
+            self.no_memory |= self.spare.is_none();
+        }
+        self.spare.is_some()
     }
 
     /// Hands the batch to the port; whether it took something.

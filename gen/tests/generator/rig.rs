@@ -62,8 +62,8 @@ impl PacketIo for Tampered {
         self.inner.recv(out)
     }
 
-    fn alloc(&mut self, out: &mut ArrayVec<MemFrame, BURST>, n: usize) -> usize {
-        self.inner.alloc(out, n)
+    fn alloc(&mut self, reach: usize) -> Option<MemFrame> {
+        self.inner.alloc(reach)
     }
 
     fn send(&mut self, batch: &mut ArrayVec<MemFrame, BURST>) -> usize {

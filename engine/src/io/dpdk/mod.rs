@@ -14,7 +14,7 @@ use super::{BURST, Caps, Frame, FrameMut, PacketIo};
 use crate::units::Duration;
 use crate::wire::{Piece, Tail, Vlan};
 use arrayvec::ArrayVec;
-use dpdk_ffi::{Mbuf, RxQueue, SharedBytes, TxQueue, free_bulk};
+use dpdk_ffi::{Mbuf, RxQueue, SharedBytes, Supply, TxQueue, free_bulk};
 use std::sync::Arc;
 
 /// A port that leads out of the process and takes nothing for so long has lost its link.
@@ -65,24 +65,22 @@ const ATTACH_FROM: usize = 2048;
 /// Buffers for the second and third piece of frames.
 #[derive(Debug)]
 struct Pieces {
-    pool: Mempool,
-    spare: ArrayVec<Mbuf, BURST>,
+    buffers: Supply,
     /// What frames may carry, by the number of the constant.
     shared: Vec<Option<SharedBytes>>,
 }
 
 impl Pieces {
     fn new(pool: Mempool) -> Pieces {
-        Pieces { pool, spare: ArrayVec::new(), shared: Vec::new() }
+        Pieces { buffers: Supply::new(pool), shared: Vec::new() }
     }
 
     /// Adds `piece` and `tail` to `frame`, which is the head; whether there were buffers.
     #[inline]
     fn add(&mut self, frame: &mut Mbuf, piece: &Piece<'_>, tail: Tail) -> bool {
-        if self.spare.len() < 2 && self.pool.alloc_bulk(&mut self.spare, BURST) == 0 {
+        let (Some(middle), Some(mut end)) = (self.buffers.take(0), self.buffers.take(0)) else {
             return false;
-        }
-        let (Some(middle), Some(mut end)) = (self.spare.pop(), self.spare.pop()) else { return false };
+        };
         let (id, bytes, range) = piece.place();
         let index = id as usize;
         if !matches!(self.shared.get(index), Some(Some(_))) {
@@ -100,7 +98,7 @@ impl Pieces {
         if self.shared.len() <= index {
             self.shared.resize(index + 1, None);
         }
-        self.shared[index] = Some(self.pool.share(bytes));
+        self.shared[index] = Some(self.buffers.pool().share(bytes));
     }
 }
 
@@ -112,7 +110,7 @@ pub struct DpdkIo {
     tx: Vec<TxQueue>,
     /// The addresses that transmit queues lead to, where there are several.
     peers: Vec<[u8; 6]>,
-    pool: Mempool,
+    frames: Supply,
     /// Where the port takes frames in pieces that lie anywhere in memory.
     pieces: Option<Pieces>,
     caps: Caps,
@@ -166,8 +164,8 @@ impl PacketIo for DpdkIo {
     }
 
     #[inline]
-    fn alloc(&mut self, out: &mut ArrayVec<Mbuf, BURST>, n: usize) -> usize {
-        self.pool.alloc_bulk(out, n)
+    fn alloc(&mut self, reach: usize) -> Option<Mbuf> {
+        self.frames.take(reach)
     }
 
     #[inline(always)]
@@ -188,11 +186,6 @@ impl PacketIo for DpdkIo {
     #[inline]
     fn fetch<T>(what: &T) {
         dpdk_ffi::fetch(what);
-    }
-
-    #[inline]
-    fn fetch_room(frame: &mut Mbuf, len: usize) {
-        frame.fetch_room(len);
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::{DpdkIo, Pieces, STALLED};
 use crate::io::{BURST, Caps};
 use dpdk_ffi::{
     Eal, EalError, FlowControl, Link, Mempool, Port, PortConfig, PortError, PortId, PortInfo, PortStats,
-    ring_mesh, ring_pair,
+    Supply, ring_mesh, ring_pair,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -157,7 +157,7 @@ impl OpenPort {
                         rx: vec![rx],
                         tx: vec![tx],
                         peers: peers.clone(),
-                        pool: self.pools[worker].clone(),
+                        frames: Supply::new(self.pools[worker].clone()),
                         pieces: self.piece_pools.get(worker).cloned().map(Pieces::new),
                         caps,
                         patience,

@@ -1,7 +1,7 @@
 //! The endpoint as a host: frames that are not RoCE, and QP 1.
 
 use super::Endpoint;
-use crate::io::{BURST, Frame, FrameMut, PacketIo};
+use crate::io::{Frame, FrameMut, PacketIo};
 use crate::net::Host;
 use crate::transport::Verdict;
 use crate::units::{Instant, Qpn};
@@ -23,14 +23,13 @@ impl<I: PacketIo> Endpoint<I> {
     pub(super) fn transmit_host(&mut self, budget: u32) -> u32 {
         let mut sent = 0;
         while sent < budget && !self.batch.is_full() {
-            if self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
-                self.no_memory = true;
+            if !self.has_frame() {
                 break;
             }
-            let (Some(host), Some(frame)) = (&mut self.host, self.spare.last_mut()) else { break };
+            let (Some(host), Some(frame)) = (&mut self.host, &mut self.spare) else { break };
             let Some(len) = host.poll_transmit(frame.buf()) else { break };
             frame.set_len(len);
-            self.batch.extend(self.spare.pop());
+            self.batch.extend(self.spare.take());
             sent += 1;
         }
         sent

@@ -3,7 +3,7 @@
 
 use super::Endpoint;
 use crate::cc::PauseCounters;
-use crate::io::{BURST, FrameMut, PacketIo};
+use crate::io::{FrameMut, PacketIo};
 use crate::transport::{QueuePair, Transmit};
 use crate::units::Instant;
 use crate::verbs::{CompletionQueue, Memory};
@@ -44,13 +44,13 @@ impl<I: PacketIo> Endpoint<I> {
 
     /// Sends the pause frame that is due, if one is.
     pub(super) fn transmit_pause(&mut self, now: Instant) {
-        let Some(point) = &mut self.pause else { return };
-        if self.batch.is_full() || self.spare.is_empty() && self.io.alloc(&mut self.spare, BURST) == 0 {
+        if self.pause.is_none() || self.batch.is_full() || !self.has_frame() {
             return;
         }
+        let Some(point) = &mut self.pause else { return };
         let Some(pause) = point.next_frame(now) else { return };
         let mac = point.config().mac;
-        if let Some(mut frame) = self.spare.pop() {
+        if let Some(mut frame) = self.spare.take() {
             let len = pause.emit(mac, frame.buf());
             frame.set_len(len);
             self.batch.push(frame);
