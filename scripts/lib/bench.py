@@ -105,7 +105,7 @@ def parse(arguments):
     form.add_argument("--markdown", action="store_true", help="the tables of docs/performance.md")
     parser.add_argument("--update", action="store_true", help="also put the tables into docs/performance.md, and a new picture of a run into docs/images")
     parser.add_argument("--duration", default="250ms", metavar="TIME", help="span of a run (250ms)")
-    parser.add_argument("--repeat", type=int, default=16, metavar="N", help="rounds: runs of each kind (16)")
+    parser.add_argument("--repeat", type=int, default=14, metavar="N", help="rounds: runs of each kind (14)")
     parser.add_argument("--only", metavar="REGEX", help="only runs whose name matches, of: " + " ".join(r[0] for r in RUNS))
     options = parser.parse_args(arguments)
     if options.repeat < 1:
