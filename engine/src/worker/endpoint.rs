@@ -125,8 +125,9 @@ impl<I: PacketIo> Slot for TxSlot<'_, I> {
     }
 }
 
-/// One port on one worker.
+/// One port on one worker.  It shares no cache line with what another worker has.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Endpoint<I: PacketIo> {
     io: I,
     config: EndpointConfig,
