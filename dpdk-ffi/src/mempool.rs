@@ -194,8 +194,8 @@ impl Mempool {
     /// the pool has left; returns how many.
     #[inline]
     pub fn alloc_bulk<const N: usize>(&self, out: &mut ArrayVec<Mbuf, N>, n: usize) -> usize {
-        // SAFETY: on success all `n` slots hold mbufs that are nobody else's.
-        unsafe { self.fill(out, n, sys::rdpdk_alloc_bulk) }
+        // SAFETY: on success all `n` slots hold mbufs that are nobody else's, and otherwise none is taken.
+        unsafe { self.take_with(out, n, sys::rdpdk_alloc_bulk) }
     }
 
     /// As [`Mempool::alloc_bulk`] without looking at the buffers, which are as their last owner left
@@ -203,14 +203,14 @@ impl Mempool {
     #[inline]
     pub(crate) fn take_bulk<const N: usize>(&self, out: &mut ArrayVec<Mbuf, N>, n: usize) -> usize {
         // SAFETY: as in `alloc_bulk`; a buffer that went back to its pool is one valid segment.
-        unsafe { self.fill(out, n, sys::rdpdk_take_bulk) }
+        unsafe { self.take_with(out, n, sys::rdpdk_take_bulk) }
     }
 
     /// # Safety
     /// `take(pool, slots, n)` returns 0 when it has written valid mbufs that nobody else owns to all `n`
     /// slots, and otherwise has taken none.
     #[inline(always)]
-    unsafe fn fill<const N: usize>(
+    unsafe fn take_with<const N: usize>(
         &self,
         out: &mut ArrayVec<Mbuf, N>,
         n: usize,
@@ -219,7 +219,7 @@ impl Mempool {
         let pool = self.as_ptr();
         // SAFETY: the handle keeps the pool, and the caller vouches for `take`.
         let alloc = |slots, n: usize| unsafe { take(pool, slots, n as u32) == 0 };
-        // SAFETY: `fill` returns as many as `alloc` wrote, which is all or nothing.
+        // SAFETY: the closure returns as many as `alloc` wrote, which is all or nothing each time.
         unsafe {
             extend(out, n, |slots, n| if alloc(slots, n) { n } else { alloc_what_is_left(slots, n, alloc) })
         }

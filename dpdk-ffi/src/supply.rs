@@ -18,18 +18,21 @@ const NEAR: usize = 192;
 /// not come yet waits for it with all that it writes after.
 #[derive(Debug)]
 pub struct Supply {
-    pool: Mempool,
-    near: usize,
+    room: usize,
     /// The last of `now` is the next, the last of `next` follows its first.
     now: ArrayVec<Mbuf, BATCH>,
     next: ArrayVec<Mbuf, BATCH>,
+    /// Behind its frames, which go back to it first.
+    pool: Mempool,
 }
 
 impl Supply {
-    /// Of `pool`.  Keeps up to 64 of its frames at hand.
+    /// The most frames that it keeps at hand.
+    pub const AT_HAND: u32 = 2 * BATCH as u32;
+
+    /// Of `pool`.
     pub fn new(pool: Mempool) -> Supply {
-        let near = NEAR.min(usize::from(pool.data_room()));
-        Supply { pool, near, now: ArrayVec::new(), next: ArrayVec::new() }
+        Supply { room: usize::from(pool.data_room()), now: ArrayVec::new(), next: ArrayVec::new(), pool }
     }
 
     /// The pool.
@@ -38,7 +41,7 @@ impl Supply {
     }
 
     /// An empty frame; `None` when the pool has none left.  The next ones are likely to be filled by
-    /// copying with `reach` bytes each: 0 when that is not known.
+    /// copying with `reach` bytes each, of which the room that there is counts: 0 when that is not known.
     #[inline]
     pub fn take(&mut self, reach: usize) -> Option<Mbuf> {
         if self.now.is_empty() {
@@ -46,14 +49,13 @@ impl Supply {
         }
         let frame = self.now.pop()?;
         if let Some(later) = self.ahead(AHEAD) {
-            // SAFETY: the mbuf is valid; a fetch has no effect on what memory holds, wherever it goes.
-            unsafe { sys::rdpdk_fetch_fresh(later.as_ptr(), self.near as u32) }
+            self.fetch(later);
         }
-        if reach > self.near
+        if reach > NEAR
             && let Some(later) = self.ahead(AHEAD_FAR)
         {
-            // SAFETY: as above.
-            unsafe { sys::rdpdk_fetch_room(later.as_ptr(), self.near as u32, reach as u32) }
+            // SAFETY: the mbuf is valid; a fetch has no effect on what memory holds.
+            unsafe { sys::rdpdk_fetch_room(later.as_ptr(), NEAR as u32, reach.min(self.room) as u32) }
         }
         // SAFETY: the mbuf is valid, of one segment, and nobody else's.
         unsafe { sys::rdpdk_make_ready(frame.as_ptr()) }
@@ -69,17 +71,29 @@ impl Supply {
         }
     }
 
+    /// Brings the first lines of a frame near.
+    #[inline(always)]
+    fn fetch(&self, frame: &Mbuf) {
+        // SAFETY: the mbuf is valid; a fetch has no effect on what memory holds.
+        unsafe { sys::rdpdk_fetch_fresh(frame.as_ptr(), NEAR.min(self.room) as u32) }
+    }
+
     #[inline(never)]
     fn refill(&mut self) {
         std::mem::swap(&mut self.now, &mut self.next);
-        self.pool.take_bulk(&mut self.next, BATCH);
+        if self.pool.take_bulk(&mut self.next, BATCH) == 0 && self.now.is_empty() {
+            return;
+        }
+        // Fetched when they were in `next`, but for what is nearer now than they could be seen from there:
+        // all, the first time; some, after the pool had few.
+        let seen = self.now.len();
         if self.now.is_empty() {
-            // The first time, or after the pool was empty.
             std::mem::swap(&mut self.now, &mut self.next);
             self.pool.take_bulk(&mut self.next, BATCH);
-            for frame in self.now.iter().rev().take(AHEAD) {
-                // SAFETY: as in `take`.
-                unsafe { sys::rdpdk_fetch_fresh(frame.as_ptr(), self.near as u32) }
+        }
+        for later in seen + 1..=AHEAD {
+            if let Some(frame) = self.ahead(later) {
+                self.fetch(frame);
             }
         }
     }

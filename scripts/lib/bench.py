@@ -259,7 +259,7 @@ def of_run(name, what, scenario, changes, packet, results, limits):
         "reasons": [reason for r in results for reason in r["reasons"]],
         "environment": best["environment"],
     }
-    if len(rates) > 1:
+    if len(rates) > 1 and max(rates) > 0:
         # How far two benches of half as many rounds would be apart.
         halves = sorted(max(rates[half::2]) for half in (0, 1))
         run["halves_apart_pct"] = (1 - halves[0] / halves[1]) * 100

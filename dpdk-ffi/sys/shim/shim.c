@@ -198,7 +198,9 @@ int rdpdk_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, uint32_t n
 	if (rdpdk_take_bulk(pool, out, n) != 0)
 		return -1;
 	for (i = 0; i < n; i++)
-		rdpdk_make_ready(out[i]);
+		prefetch_write(out[i]);
+	for (i = 0; i < n; i++)
+		make_ready(out[i]);
 	return 0;
 }
 
@@ -214,7 +216,8 @@ void rdpdk_make_ready(struct rte_mbuf *m)
 
 void rdpdk_fetch_fresh(struct rte_mbuf *m, uint32_t len)
 {
-	/* Nothing is read from it to know where its data will be. */
+	/* Nothing is read from it to know where its data will be: rdpdk_pool_create() asks for no private
+	 * area. */
 	char *data = (char *)(m + 1) + RTE_PKTMBUF_HEADROOM;
 	uint32_t at;
 

@@ -194,7 +194,7 @@ pub(super) struct Conn {
     pub(super) stages: StageLog,
 }
 
-/// A queue pair.  It begins with a cache line, so that it is fetched whole and shares no line.
+/// A queue pair.  It shares no cache line with another one, and takes no more of them than it must.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueuePair {

@@ -302,6 +302,7 @@ impl Template {
             Some(piece) => piece.bytes(),
             None => payload.bytes,
         };
+        debug_assert_eq!(bytes.len(), payload.len, "only a hollow memory has fewer");
         // With a piece, or so long, it is no shorter than MIN_FRAME.
         let out = slot.buf();
         copy_head(out, &head.0, payload_at);

@@ -323,14 +323,15 @@ fn open_one(
     Ok(OpenPort { port, ios: Vec::new(), pools, piece_pools, own_mac, speed_bps: None })
 }
 
-/// Frames in the rings and queues of a worker, in caches of threads, and in hand.
+/// Frames in the rings and queues of a worker, in caches of threads, and in hand: its supply, a batch to
+/// send and a burst received, and as many again.
 fn pool_size(specs: &[PortSpec], spec: &PortSpec) -> u32 {
     let queued = match spec.device {
         DeviceSpec::Ring(_) => RING_FRAMES,
         DeviceSpec::Mesh(_) => RING_FRAMES * specs.iter().filter(|s| s.device == spec.device).count() as u32,
         _ => 2 * u32::from(DESCRIPTORS),
     };
-    queued + 3 * POOL_CACHE * 2 + 8 * BURST as u32
+    queued + 3 * POOL_CACHE * 2 + 2 * (Supply::AT_HAND + 2 * BURST as u32)
 }
 
 /// Whether the port takes frames in pieces that lie outside of DPDK's memory: a ring hands them on

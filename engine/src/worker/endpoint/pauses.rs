@@ -44,10 +44,13 @@ impl<I: PacketIo> Endpoint<I> {
 
     /// Sends the pause frame that is due, if one is.
     pub(super) fn transmit_pause(&mut self, now: Instant) {
-        if self.pause.is_none() || self.batch.is_full() || !self.has_frame() {
+        let Some(point) = &mut self.pause else { return };
+        if self.spare.is_none() {
+            self.spare = self.io.alloc(self.reach);
+        }
+        if self.batch.is_full() || self.spare.is_none() {
             return;
         }
-        let Some(point) = &mut self.pause else { return };
         let Some(pause) = point.next_frame(now) else { return };
         let mac = point.config().mac;
         if let Some(mut frame) = self.spare.take() {
