@@ -231,6 +231,35 @@ fn datagrams_in_virtual_time() {
     assert!(lossy.balanced, "{:?}", lossy.reasons);
 }
 
+/// Without a connection that keeps order, what comes twice or late is no wrong payload, and what comes
+/// late was not lost.
+#[test]
+fn doubled_and_overtaken_messages_are_right() {
+    let faults =
+        |flow: &str| format!("impair=[{{ flow = \"{flow}\", duplicate = \"2%\", reorder = \"2%\" }}]");
+    let short = ["run.duration=5ms", "run.warmup=0ms", "run.seed=3", "expect=[]"];
+    let ud = load("datagrams.toml", &[&short[..], &[&faults("ud")]].concat());
+    let ud = simulate(&ud, true).unwrap().result;
+    let flow = &ud.flows[0];
+    assert_eq!((flow.verify_errors, flow.messages_lost), (0, 0), "{:?}", flow.messages_received);
+    let doubled = flow.messages_received.unwrap() - flow.messages;
+    assert!(doubled > 10 && doubled < flow.messages / 20, "{doubled} of {}", flow.messages);
+    assert!(ud.balanced, "{:?}", ud.reasons);
+    for verb in ["send", "send_imm", "write", "write_imm"] {
+        let changes =
+            [&faults("single"), "flow.single.transport=uc", "flow.single.rate=5Gbps"].map(str::to_string);
+        let changes = changes.iter().map(String::as_str).chain(short);
+        let verb_of = format!("flow.single.verb={verb}");
+        let changes: Vec<&str> =
+            changes.chain(["flow.single.size=3000", "flow.single.mtu=1024", &verb_of]).collect();
+        let uc = simulate(&load("loopback.toml", &changes), true).unwrap().result;
+        let flow = &uc.flows[0];
+        assert_eq!(flow.verify_errors, 0, "{verb}: {} of {}", flow.messages_lost, flow.messages);
+        assert!(flow.messages_verified > flow.messages / 2, "{verb}: {} right", flow.messages_verified);
+        assert!(uc.balanced, "{:?}", uc.reasons);
+    }
+}
+
 /// A shared queue that runs dry delays messages and loses none; credits never let it come to that.
 #[test]
 fn receive_queues_in_virtual_time() {

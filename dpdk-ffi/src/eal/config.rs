@@ -11,8 +11,10 @@ use super::{EalError, MemoryKind};
 pub struct EalConfig {
     /// Whether DPDK's memory is in hugepages.
     pub hugepages: Hugepages,
-    /// DPDK's memory in MiB.  All of it without hugepages; with them, what is
-    /// there from the start, and more is taken as needed.
+    /// DPDK's memory in MiB.  With hugepages it is what is there from the start, and
+    /// more is taken as needed.  Without, DPDK may use twice as much, since it then
+    /// sets room aside as if no buffer crossed a page of 4 KiB; of that it touches no
+    /// more than it needs.
     pub memory_mib: usize,
     /// Which PCI devices DPDK may look at.
     pub pci: PciAccess,
@@ -122,7 +124,11 @@ pub(super) fn arguments(cfg: &EalConfig, memory: &MemoryKind, cpus: &[usize]) ->
     let mut args = vec!["rocegen".to_owned()];
     // One lcore that may run wherever the process may: the caller is not pinned.
     args.push(format!("--lcores=0@({})", ranges(cpus)));
-    args.extend(["--no-telemetry".into(), "-m".into(), cfg.memory_mib.to_string()]);
+    let memory_mib = match memory {
+        MemoryKind::Hugepages { .. } => cfg.memory_mib,
+        MemoryKind::NoHuge { .. } => 2 * cfg.memory_mib,
+    };
+    args.extend(["--no-telemetry".into(), "-m".into(), memory_mib.to_string()]);
     args.push(format!("--file-prefix={}", cfg.file_prefix.clone().unwrap_or_else(unique_prefix)));
     match memory {
         // Implies --no-shconf, and needs no hugetlbfs to be mounted.
@@ -187,7 +193,7 @@ mod tests {
         let cfg = EalConfig { file_prefix: Some("x".into()), ..EalConfig::default() };
         assert_eq!(
             arguments(&cfg, &no_huge(), &[0, 1]).join(" "),
-            "rocegen --lcores=0@(0-1) --no-telemetry -m 256 --file-prefix=x --no-huge --no-shconf --no-pci \
+            "rocegen --lcores=0@(0-1) --no-telemetry -m 512 --file-prefix=x --no-huge --no-shconf --no-pci \
              --iova-mode=va --log-level=5"
         );
     }

@@ -42,8 +42,10 @@ pub struct Received {
     pub number: u64,
     /// Whether it was checked.
     pub checked: bool,
-    /// Messages before it that never came.
+    /// Messages before it that have not come.
     pub lost: u64,
+    /// It had been taken for lost.
+    pub found: bool,
     /// Offset of the first wrong byte.
     pub wrong: Option<u64>,
 }
@@ -77,6 +79,10 @@ pub struct Lane {
     schedule: Schedule,
     posted: u64,
     received: u64,
+    /// The message received last, and which of those up to the newest one have come: the newest in the
+    /// lowest bit.
+    last: u64,
+    came: u64,
     /// The messages under way, oldest first.
     due: VecDeque<Outstanding>,
     /// In a closed loop with time to think: when it has thought, earliest first.
@@ -102,6 +108,8 @@ impl Lane {
             schedule: Schedule::new(spec.arrivals, spec.seed),
             posted: 0,
             received: 0,
+            last: 0,
+            came: u64::MAX,
             due: VecDeque::with_capacity(depth),
             thinking: VecDeque::with_capacity(if spec.thinks().is_some() { depth } else { 0 }),
             dead: false,
@@ -414,7 +422,7 @@ impl Lane {
             Ok(bytes) => pattern::check(bytes, s.seed, number % remote.slots).err().map(|w| w.offset as u64),
             Err(_) => Some(0),
         };
-        Some(Received { number, checked: true, lost: 0, wrong })
+        Some(Received { number, checked: true, wrong, ..Received::default() })
     }
 
     /// A message was received at `place`.
@@ -430,18 +438,30 @@ impl Lane {
             message = self.message(number);
         }
         let bytes = if s.verify { endpoint.memory().local(lkey, addr, len).ok() } else { None };
-        let mut lost = 0;
-        if s.unreliable && s.verify {
-            // Some messages before this one may never come.
-            if let Some(found) =
-                bytes.and_then(|b| pattern::number_of(b, s.seed)).filter(|n| n.wrapping_sub(number) < 1 << 32)
-            {
-                lost = found - number;
-                number = found;
-                message = self.message(number);
+        let (mut lost, mut found, mut newest) = (0, false, true);
+        if s.unreliable
+            && let Some(says) = bytes.and_then(|b| pattern::number_of(b, s.seed))
+        {
+            // Some messages before this one may never come, and this one may have been overtaken or doubled.
+            let (ahead, behind) = (says.wrapping_sub(number), number.wrapping_sub(says));
+            if ahead < 1 << 32 {
+                (lost, number) = (ahead, says);
+            } else if behind < 1 << 32 {
+                (newest, number) = (false, says);
+                let bit = 1u64.checked_shl((behind - 1) as u32).unwrap_or(0);
+                found = self.came & bit == 0 && bit != 0;
+                self.came |= bit;
             }
+            message = self.message(number);
         }
-        self.received = number + 1;
+        self.last = number;
+        if newest {
+            self.received = number + 1;
+        }
+        if newest && self.spec.unreliable {
+            self.came = self.came.checked_shl(lost.saturating_add(1).min(64) as u32).unwrap_or(0) | 1;
+        }
+        let s = &self.spec;
         if !s.verify {
             return Received { number, ..Received::default() };
         }
@@ -456,7 +476,7 @@ impl Lane {
             }
             _ => Some(0),
         };
-        Received { number, checked: true, lost, wrong }
+        Received { number, checked: true, lost, found, wrong }
     }
 
     /// Whether the immediate data is that of the message received last.
@@ -465,8 +485,12 @@ impl Lane {
             // Some messages may be missing, and nothing else tells which one this is.
             return self.spec.traffic.has(|v| v.has_imm() == imm.is_some());
         }
-        let last = self.received.wrapping_sub(1);
-        imm == self.message(last).verb.has_imm().then_some(last as u32)
+        imm == self.message(self.last).verb.has_imm().then_some(self.last as u32)
+    }
+
+    /// The number of the message received last.
+    pub(super) fn last_received(&self) -> u64 {
+        self.last
     }
 
     pub(super) fn received(&self) -> u64 {

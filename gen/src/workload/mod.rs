@@ -322,7 +322,7 @@ impl Generator {
             note_received(stats, lane.index(), &received);
         }
         if !lane.check_imm(done.imm) {
-            let number = lane.received().wrapping_sub(1);
+            let number = lane.last_received();
             note_received(stats, lane.index(), &Received { number, wrong: Some(0), ..Received::default() });
             stats.received -= 1;
         }
@@ -447,7 +447,7 @@ impl Generator {
 
 fn note_received(stats: &mut FlowStats, qp: u32, received: &Received) {
     stats.received += 1;
-    stats.lost += received.lost;
+    stats.lost = (stats.lost + received.lost).saturating_sub(u64::from(received.found));
     stats.verified += u64::from(received.checked);
     if let Some(offset) = received.wrong {
         stats.verify_errors += 1;

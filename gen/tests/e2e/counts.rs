@@ -40,6 +40,20 @@ fn every_queue_pair_sends_its_messages_whatever_the_depth() {
     }
 }
 
+/// The memory that nobody has asked for by number is enough for the most ports there can be.
+#[test]
+fn as_many_ports_as_a_mesh_can_have() {
+    let _machine = Machine::take();
+    let mut scenario = "[run]\nshare_cores = true\n".to_string();
+    for i in 0..16 {
+        scenario += &format!("[[port]]\nname = \"m{i}\"\ndevice = \"mesh:0\"\nip = \"198.18.0.{}\"\n", i + 1);
+    }
+    scenario += "[[flow]]\nname = \"x\"\namong = \"m[0-15]\"\npattern = \"ring\"\nverb = \"write\"\nsize = \"64KiB\"\n\
+                 messages = 2\ndepth = 1\nack_timeout = 20\n";
+    let result = json(&scenario, 0);
+    assert_eq!(int(&result["flows"][0], "/messages"), 32);
+}
+
 #[test]
 fn each_queue_pair_sends_as_many_as_it_was_told() {
     let _machine = Machine::take();
