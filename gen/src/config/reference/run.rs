@@ -70,7 +70,7 @@ pub(crate) const RUN: [Key; 13] = [
         "memory",
         Size,
         "by need",
-        r#"Bytes that DPDK may take for packet buffers and itself; at least `"16MiB"`."#,
+        r#"Bytes that DPDK may take for packet buffers and itself, in normal pages of twice as much address space; at least `"16MiB"`."#,
     ),
     key(
         "share_cores",
