@@ -59,7 +59,7 @@ RUNS = [
             ["flow.single.verify=false", "flow.single.size=64", f"flow.single.qps={qps}", f"flow.single.depth={depth}"],
             None,
         )
-        # The same queue pairs each time, only more of them; then so many that each message is alone.
+        # The same queue pairs each time, only more of them; then many with little under way each.
         for qps, depth in [(16, 16), (256, 16), (4096, 16), (16384, 16), (4096, 2)]
     ),
     ("latency-8b", "WRITE 8 B, depth 1", "configs/latency.toml", [], None),
